@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Vectors of texts by a model: google-research/bert's extract_features.py.
+"""Computes vectors of texts, like google-research/bert's extract_features.py.
 
 `python extract_features.py --help` lists the flags.
 """

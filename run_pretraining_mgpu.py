@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pretrains BERT on N towers, from nothing or further on texts of your domain.
+"""Pretrains BERT on N towers, from scratch or further on texts of your domain.
 
 `python run_pretraining_mgpu.py --help` lists the flags.
 """

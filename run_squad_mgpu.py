@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Answers questions from their contexts: google-research/bert's run_squad.py.
+"""Answers questions from their contexts, like google-research/bert's run_squad.py.
 
 `python run_squad_mgpu.py --help` lists the flags.
 """

@@ -1,1 +1,1 @@
-"""Speed, equality with the references and one-off studies; README.md has the table."""
+"""Speed, parity with the reference code, and one-off studies: see README.md."""

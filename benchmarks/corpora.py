@@ -1,4 +1,4 @@
-"""Raw corpora of ../shared as text: a sentence a line, blank lines between documents.
+"""Raw corpora of ../shared as text: one sentence a line, blank lines between documents.
 
 python -m benchmarks.corpora FOLDER    # laws.txt, news.txt, headlines.txt
 """
@@ -16,17 +16,17 @@ from benchmarks.harness import SHARED
 
 DATA = SHARED / "data"
 _SENTENCES = re.compile(r"[^。！？；]*[。！？；]*")
-_PARAGRAPHS = 10  # of the newspaper, which does not say where an article ends
+_PARAGRAPHS = 10  # in a document of the newspaper, which does not mark its articles
 _HEADER_END = "<!-- INFO END -->"
 
 
 def sentences(text: str) -> list[str]:
-    """Cut after 。！？； as Chinese corpora are."""
+    """The text's sentences, split after 。！？； as is usual for Chinese corpora."""
     return [found for found in map(str.strip, _SENTENCES.findall(text)) if found]
 
 
 def laws() -> Iterator[list[str]]:
-    """Statutes: a file is a document."""
+    """Statutes; each file is a document."""
     with tarfile.open(DATA / "zh_laws" / "zh_laws_national.tar.xz") as archive:
         for member in archive:
             file = archive.extractfile(member)
@@ -38,7 +38,7 @@ def laws() -> Iterator[list[str]]:
 
 
 def news() -> Iterator[list[str]]:
-    """A newspaper of 1998, without its tags; ten paragraphs are a document."""
+    """A newspaper of 1998 without its tags; ten paragraphs make a document."""
     document: list[str] = []
     path = DATA / "zh_peoplesdaily199801" / "199801.txt.xz"
     with lzma.open(path, "rt", encoding="utf-8") as lines:
@@ -52,7 +52,7 @@ def news() -> Iterator[list[str]]:
 
 
 def headlines() -> Iterator[list[str]]:
-    """The texts of sub_train.txt without their labels: each its own document."""
+    """The texts of sub_train.txt without their labels; each is a document."""
     path = DATA / "thucnews_title" / "sub_train.txt"
     for line in path.read_text(encoding="utf-8").splitlines():
         yield [line.partition("\t")[0]]
@@ -62,7 +62,7 @@ CORPORA = {"laws": laws, "news": news, "headlines": headlines}
 
 
 def write(name: str, folder: pathlib.Path) -> pathlib.Path:
-    """The corpus as a file of the folder, made once."""
+    """The file of the corpus in the folder, written if it does not exist."""
     path = folder / f"{name}.txt"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The additions and multiplications of a training step, by two counts.
+"""The additions and multiplications of a training step, counted in two ways.
 
 Letters: L layers of width H (4 H inside), b rows of T tokens.
 """
@@ -22,7 +22,7 @@ class Shape(Protocol):
 
 
 def encoder_parameters(shape: Shape) -> int:
-    """Values in the layers alone: four [H, H], two [H, 4 H], biases, two norms."""
+    """Parameters of the layers alone: four [H, H], two [H, 4 H], biases, two norms."""
     width = shape.hidden
     kernels = 4 * width**2 + 2 * width * 4 * width
     biases = 4 * width + 4 * width + width
@@ -44,13 +44,13 @@ def model_flops(shape: Shape) -> float:
 
 
 def needed_flops(shape: Shape, classes: int, frozen: int | None = None) -> float:
-    """Additions and multiplications of the products that a training step cannot spare.
+    """Additions and multiplications of the products that a training step has to do.
 
     A classifier reads [CLS] alone, so the last layer needs keys and values of all
-    tokens, and all else of one token a row. For each product the backward pass needs
-    two: for its weight (or one factor) and for its input (or the other).
-    frozen: the embeddings and so many layers above them are not trained. The backward
-    pass ends there; the first layer above needs no gradient of its input.
+    tokens, but all else only of one token per row. For each product the backward pass
+    needs two: for its weight (or one factor) and for its input (or the other).
+    frozen: the embeddings and this number of layers above them are not trained. The
+    backward pass ends there; the first layer above needs no gradient of its input.
     """
     tokens, width = shape.batch * shape.length, shape.hidden
     forward = backward = 0.0

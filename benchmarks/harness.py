@@ -1,7 +1,7 @@
-"""Contestants take turns: each lives in a process of its own and works when told to.
+"""Runs contestants in turn, each in a process of its own that works on request.
 
-A process times one round for every line it reads and, at the end, reports the memory
-that it took. So a machine whose speed drifts is the same for all of a comparison.
+A process times one round for every line that it reads and, at the end, reports the
+memory that it used. So a machine whose speed drifts affects all contestants equally.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHARED = ROOT.parent / "shared"
 _ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
-    "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # contestants share the card
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # contestants share the GPU
     "TF_USE_LEGACY_KERAS": "1",  # for Google's code
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
@@ -37,9 +37,9 @@ _ENVIRONMENT = {
 
 
 def resident() -> tuple[float, float]:
-    """MB of memory that this process holds, and has held at most.
+    """MB of memory that this process holds now, and its peak.
 
-    Of /proc: getrusage would tell the peak of the parent if that was higher.
+    Read from /proc: getrusage would return the parent's peak if that was higher.
     """
     status = pathlib.Path("/proc/self/status").read_text()
     fields = dict(line.split(":", 1) for line in status.splitlines())
@@ -50,21 +50,21 @@ def resident() -> tuple[float, float]:
 class Contestant(NamedTuple):
     """What a process does in its rounds."""
 
-    step: Callable[[Any], float]  # works one batch off; the loss, or another number
-    batches: Callable[[int], Iterable[Any]]  # of a round, made while it is timed
-    warm_up: Iterable[Any]  # batches of every shape that will come
-    work: float  # of one round: examples, or operations
-    report: Callable[[], dict[str, Any]] = dict  # at the end
-    held: Callable[[], tuple[float, float]] = resident  # of a GPU where there is one
+    step: Callable[[Any], float]  # batch -> its loss, or another number
+    batches: Callable[[int], Iterable[Any]]  # round -> batches, made while it is timed
+    warm_up: Iterable[Any]  # batches of every shape that will occur
+    work: float  # done in one round: examples, or operations
+    report: Callable[[], dict[str, Any]] = dict  # called at the end
+    held: Callable[[], tuple[float, float]] = resident  # for a GPU, of its memory
 
 
 class Measured(NamedTuple):
-    """What came of a contestant."""
+    """The measurements of a contestant."""
 
-    rates: list[float]  # work a second, by round
+    rates: list[float]  # work per second, by round
     work: float  # of one step
     start_mb: float  # memory before the first step: (libraries,) weights, slots
-    peak_mb: float  # and what came on top of that at most
+    peak_mb: float  # the most that was added to that
     report: dict[str, Any]
 
     def summary(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Measured(NamedTuple):
 
 
 class FailedError(Exception):
-    """A contestant did not start, or fell over."""
+    """A contestant did not start, or crashed."""
 
 
 def _digits(value: float) -> float:
@@ -93,7 +93,7 @@ def _digits(value: float) -> float:
 
 def serve(make: Callable[[], Contestant]) -> None:
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # libraries that print do not disturb the talk
+    os.dup2(2, 1)  # what libraries print must not mix with the replies
 
     def reply(value: Any) -> None:
         print(json.dumps(value), file=replies, flush=True)
@@ -127,10 +127,10 @@ class _Process:
         )
 
     def ask(self, line: str | None = None) -> Any:
-        """Its next answer, to a line or (None) to the start or end of all lines."""
+        """Its next reply: to a line, or (None) after its start or after all lines."""
         assert self._process.stdin and self._process.stdout
         if line is not None:
-            with contextlib.suppress(BrokenPipeError):  # the answer says why
+            with contextlib.suppress(BrokenPipeError):  # reading the reply shows why
                 print(line, file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
@@ -138,7 +138,7 @@ class _Process:
             self._errors.seek(0)
             told = self._errors.read().strip().splitlines()[-15:]
             how = f"{self.name} ended with {self._process.returncode}:"
-            raise FailedError("\n".join([how, *told]))  # -9: no memory was left
+            raise FailedError("\n".join([how, *told]))  # -9: out of memory
         return json.loads(answer)
 
     def end(self) -> Any:
@@ -159,15 +159,15 @@ def measure(
     cards: str,
     say: Callable[[str], None],
 ) -> dict[str, Measured]:
-    """What comes of each contestant; values are the arguments of its process.
+    """Measures contestants: name -> the command-line arguments of its process.
 
-    cards: the GPUs that it sees, as CUDA_VISIBLE_DEVICES.
-    Raises FailedError where one does not get through.
+    cards: the GPUs that each one sees, as CUDA_VISIBLE_DEVICES.
+    Raises FailedError where one fails.
     """
     running: list[_Process] = []
     found: dict[str, list[Any]] = {name: [] for name in contestants}
     try:
-        for name, arguments in contestants.items():  # starting is work too: in turn
+        for name, arguments in contestants.items():  # one by one: starting is work too
             visible = {"CUDA_VISIBLE_DEVICES": cards}
             running.append(_Process(name, arguments, visible))
             running[-1].ask()
@@ -195,11 +195,11 @@ def measure_memory(
     pooled: bool,
     say: Callable[[str], None],
 ) -> dict[str, Measured]:
-    """The same without rounds: each only warms up, one after the other.
+    """Like `measure`, without rounds: each only warms up, one after the other.
 
-    pooled: as a run is, with TensorFlow's memory pool for oneDNN. It grows by doubling
-    and gives nothing back: the same steps can take a copy of all activations more in
-    it, or not.
+    pooled: with TensorFlow's memory pool for oneDNN, as in a run. The pool grows by
+    doubling and gives nothing back, so the same steps may or may not take another copy
+    of all activations in it.
     """
     found = {}
     onednn = {"TF_ENABLE_ONEDNN_OPTS": "1" if pooled else "0"}
@@ -216,14 +216,14 @@ def measure_memory(
 
 
 class OtherLoad:
-    """What others do with the machine from here on; call it when all have ended."""
+    """The load that others put on the machine from now on; call it at the end."""
 
     def __init__(self) -> None:
         self._began, self._before = time.monotonic(), self._seconds()
 
     @staticmethod
     def _seconds() -> float:
-        """Processor time of all but this process and those that it has ended."""
+        """CPU seconds of everything but this process and its finished children."""
         line = pathlib.Path("/proc/stat").read_text().splitlines()[0]
         user, nice, system, _, _, irq, soft, steal = map(int, line.split()[1:9])
         busy = user + nice + system + irq + soft + steal
@@ -235,7 +235,7 @@ class OtherLoad:
         return busy / os.sysconf("SC_CLK_TCK") - own
 
     def __call__(self) -> float:
-        """The share of all cores."""
+        """The load as a share of all cores."""
         seconds = self._seconds() - self._before
         return seconds / (time.monotonic() - self._began) / (os.cpu_count() or 1)
 
@@ -253,7 +253,7 @@ def first_gpu() -> str | None:
 
 
 def machine(*packages: str) -> dict[str, Any]:
-    """Where figures were measured, and with which versions."""
+    """The machine on which figures are measured, and the versions of `packages`."""
     cpu_info = pathlib.Path("/proc/cpuinfo").read_text()
     model = next(line for line in cpu_info.splitlines() if "model name" in line)
     return {

@@ -1,12 +1,12 @@
-"""Texts of ../shared and what they become: utterances completed, sentences split."""
+"""Pairs of texts from ../shared: utterances to complete, sentences to split."""
 
 from __future__ import annotations
 
 from benchmarks.harness import SHARED
 
-Pair = dict[str, str]  # source, target and, of an utterance, context
-# Between two sentences of wikisplit, and what is written for it: one token, which the
-# texts do not have.
+Pair = dict[str, str]  # source, target and, for an utterance, context
+# The separator between two sentences in wikisplit, and its replacement: one token that
+# does not occur in the texts.
 SEPARATOR, TOKEN = "<::::>", "|"
 _TRAINED = 18_000  # utterances, as in published figures
 

@@ -1,7 +1,7 @@
-"""Tables of runs that take hours: any of them may be killed at any time.
+"""Tables of runs that take hours and may be killed at any time.
 
-A table is planned as rows of settings. Each becomes a result, appended to a JSON file
-as soon as it is there; the same command goes on with what is missing.
+A table is planned as rows of settings. Each becomes a result, added to a JSON file as
+soon as it is done; the same command continues with the rows that are missing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Row = dict[str, Any]
 
 
 class Table(NamedTuple):
-    path: pathlib.Path  # of the results
+    path: pathlib.Path  # the file of results
     planned: Sequence[Row]
-    measured: Sequence[str]  # what a result has beside its row of the plan
+    measured: Sequence[str]  # what a result has besides its row of the plan
 
     def results(self) -> list[Row]:
         return json.loads(self.path.read_text()) if self.path.exists() else []
@@ -37,7 +37,7 @@ class Table(NamedTuple):
         return [row for row in self.planned if row not in done]
 
     def add(self, result: Row) -> None:
-        """In the order of the plan."""
+        """Adds a result to the file, in the order of the plan."""
         found = [*self.results(), result]
         found.sort(key=lambda one: self.planned.index(self._settings(one)))
         self.path.write_text(json.dumps(found, indent=1) + "\n")
@@ -51,14 +51,14 @@ def name_of(row: Row) -> str:
 
 
 def scores(output_dir: pathlib.Path) -> dict[str, float]:
-    """eval_results.txt as numbers."""
+    """The numbers in eval_results.txt, by name."""
     text = (output_dir / "eval_results.txt").read_text()
     pairs = (line.split(" = ") for line in text.splitlines())
     return {name: float(value) for name, value in pairs}
 
 
 def call(script: str, flags: Mapping[str, Any]) -> None:
-    """Runs a script of ours."""
+    """Runs a script of the repository."""
     given = [f"--{name}={value}" for name, value in flags.items()]
     subprocess.run([sys.executable, ROOT / script, *given], check=True)
 
@@ -78,7 +78,7 @@ def picture(path: pathlib.Path, along: str, upwards: str) -> Iterator[Any]:
 
 
 def run(table: Table, work: Callable[[Row], Row], limit: int, workers: int) -> None:
-    """Makes up to `limit` missing results, `workers` at a time on cores of their own.
+    """Makes up to `limit` missing results, `workers` at a time, each on its own cores.
 
     work: a row of the plan -> its result.
     """
@@ -89,7 +89,7 @@ def run(table: Table, work: Callable[[Row], Row], limit: int, workers: int) -> N
     lock = threading.Lock()
 
     def worker(number: int) -> None:
-        # Of this thread and of the processes that it starts.
+        # Applies to this thread and the processes that it starts.
         os.sched_setaffinity(0, cores[number::workers])
         while True:
             try:

@@ -1,8 +1,8 @@
-"""A training of a model of transformers by torch, with the settings of its Trainer.
+"""Trains a transformers model with torch, with the settings of transformers' Trainer.
 
-Rows grouped by length, AdamW without decay of biases and norms, a clip, a warm-up and
-a linear decay. Trainer itself needs accelerate. This may be killed at any time, and
-goes on, with the same random numbers, from what it has saved.
+Rows grouped by length, AdamW without weight decay of biases and norms, gradient
+clipping, warm-up and linear decay. Trainer itself needs accelerate. This may be killed
+at any time, and continues, with the same random numbers, from what it has saved.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Plan(NamedTuple):
     rate: float
     warm_up: int  # steps
     seed: int
-    saved: pathlib.Path  # the file that a killed training goes on from
+    saved: pathlib.Path  # the state from which a killed training continues
     saved_every: int = 100  # steps
-    precision: str = "float32"  # or bfloat16: autocast over weights of float32
+    precision: str = "float32"  # or bfloat16: autocast over float32 weights
 
 
 def _optimizer(model: Any, rate: float) -> Any:
@@ -50,8 +50,8 @@ def train(
 ) -> Any:
     """The model after plan.steps.
 
-    lengths: of all rows, in tokens; collate: numbers of rows -> the model's inputs,
-    labels included.
+    lengths: of all rows, in tokens; collate: row numbers -> the model's inputs, labels
+    included.
     """
     import torch
     from transformers.trainer_pt_utils import LengthGroupedSampler
@@ -72,7 +72,7 @@ def train(
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["dropout"])
-        for _ in itertools.islice(numbers, first * plan.batch):  # seen before
+        for _ in itertools.islice(numbers, first * plan.batch):  # already trained on
             pass
     low = plan.precision != "float32"
     kind = getattr(torch, plan.precision)

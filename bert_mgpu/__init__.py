@@ -1,4 +1,4 @@
-"""BERT training on all GPUs of a box with one flag.
+"""BERT training on all GPUs of a machine with one flag.
 
     import bert_mgpu
     model = bert_mgpu.load("out_reviews")
@@ -63,7 +63,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What the package offers, loaded when it is first asked for."""
+    """Imports a name of the public interface when it is first used."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_MODULES[name]}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Learns a WordPiece vocabulary from raw text, for a model trained from nothing.
+"""Learns a WordPiece vocabulary from raw text, for a model trained from scratch.
 
 `python data_prep/learn_vocab.py --help` lists the flags.
 """

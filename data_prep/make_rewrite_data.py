@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the data of rewriting from ads: phrases, and rows to rank, fill and rewrite.
+"""Makes data for rewriting from ads: phrases, and rows to rank, fill and rewrite.
 
 `python data_prep/make_rewrite_data.py --help` lists the flags.
 """

@@ -19,7 +19,7 @@ SPLITS = ("train.tsv", "train.tsv", "train.tsv", "dev.tsv", "test.tsv")  # fifth
 
 
 def package_folder(name: str) -> pathlib.Path:
-    # Not imported: the packages' own code wants libraries that a demo does not.
+    # Not imported: the packages' own code needs libraries that the demo does not.
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         sys.exit(f"the package {name} is missing: make demo installs it")
@@ -35,7 +35,7 @@ def main(directory: str) -> None:
     for label in labels:
         for file in sorted((news / label).glob("*.txt")):
             text = " ".join(file.read_text(encoding="latin-1").split())
-            # By the text, so that a document that is there twice stays together.
+            # By the text, so that all copies of a document are in the same fifth.
             fifth = int(hashlib.sha256(text.encode()).hexdigest(), 16) % 5
             rows[SPLITS[fifth]].append(f"{label}\t{text}\n")
     for name, lines in rows.items():

@@ -33,7 +33,7 @@ ORG beat ORG in LOC on Sunday. ORG sued PER. The road from LOC to LOC is closed 
 ORG. PER and PER met again in LOC. Nobody in LOC had heard of PER before.
 According to ORG , rents in LOC will rise. Next to PER sat the lawyers of ORG.
 At ORG , PER was replaced by PER. PER joined ORG after three years in LOC"""
-# A sentence about somebody, and what may be asked: the answer is the value of the key.
+# A sentence about a person, the key whose value is the answer, and the question.
 FACTS = (
     ("{name} was born in {LOC} in {year}. ", "LOC", "Where was {name} born?"),
     ("{name} was a {job} until {year}. ", "job", "What was the job of {name}?"),
@@ -43,8 +43,8 @@ FACTS = (
     ("A {job}, {PER}, taught {name} to swim. ", "PER", "Who taught {name}?"),
 )
 JOBS = ("painter", "nurse", "pilot", "baker", "judge", "teacher", "surgeon")
-# What was said, what is said then, and what that is to become: the same for somebody
-# who has heard nothing before, in words of the two. Some is complete as it is.
+# An utterance, the one that follows, and what that has to become: the same for somebody
+# who did not hear the first, in words of the two. Some are complete as they are.
 WHERE, LEFT = "Where is PER now? In LOC.", "PER has left ORG."
 OPENED, WEATHER = "ORG has opened an office in LOC.", "What is the weather like in LOC?"
 DIALOGUES = (
@@ -65,7 +65,7 @@ DIALOGUES = (
     ("PER lives in LOC.", WEATHER, WEATHER),
     ("ORG has sued PER.", "They must be angry.", "ORG must be angry."),
 )
-# A product, and what its ads may say of it.
+# A product, and what its ads may say about it.
 PRODUCTS = {
     "coat": """keeps the wind out | warm in every winter | dries within an hour
         | deep pockets for cold hands | a hood for rainy days | soft lining of wool""",
@@ -82,7 +82,7 @@ OPENINGS = "the new {name} is here | meet the {name} | discover the {name}"
 CLOSINGS = """order it today | delivered free of charge | only while stocks last
     | thirty days to return it | half the price this week"""
 ADS, NEW_ADS = 120, 6
-# Of a set: its sentences, contexts and dialogues, and its fifths of the lists of names.
+# Set -> numbers of sentences, contexts and dialogues, and fifths of the lists of names.
 SETS = {
     "train": (300, 200, 800, (0, 1, 2)),
     "dev": (100, 30, 100, (3,)),
@@ -114,7 +114,7 @@ class Drawn:
         return "\n".join(lines) + "\n\n"
 
     def paragraph(self, number: int) -> dict[str, object]:
-        """Facts on a person, or two; what one question of seven asks is not told."""
+        """Facts about one or two people; one question in seven has no answer there."""
         rng, context, asked = self.rng, "", []
         persons = {self.names()["PER"] for _ in range(rng.choice((1, 1, 1, 2)))}
         facts = [(x, *fact) for x in sorted(persons) for fact in rng.sample(FACTS, 5)]
@@ -135,14 +135,14 @@ class Drawn:
         return {"context": context.strip(), "qas": asked}
 
     def dialogue(self) -> str:
-        """A line of three columns: what was said, what is said then, the same whole."""
+        """A line of three columns: an utterance, the next one, and that in full."""
         line = "\t".join(self.rng.choice(DIALOGUES))
         for kind, name in self.names().items():
             line = line.replace(kind, name)
         return f"{line}\n"
 
     def ad(self) -> tuple[str, str]:
-        """A product, by its maker and kind, and an ad for it."""
+        """The name of a product, from its maker and kind, and an ad for it."""
         kind = self.rng.choice([*PRODUCTS])
         name = f"{self.names()['ORG']} {kind}"
         opening = self.rng.choice(phrases(OPENINGS)).format(name=name)
@@ -170,7 +170,7 @@ def main(directory: str) -> None:
         tagged = [drawn.sentence() for _ in range(sentences)]
         told = [drawn.paragraph(number) for number in range(contexts)]
         squad = {"version": "v2.0", "data": [{"title": label, "paragraphs": told}]}
-        said: dict[str, None] = {}  # none of them twice
+        said: dict[str, None] = {}  # without duplicates
         while len(said) < dialogues:
             said[drawn.dialogue()] = None
         files[f"ner/{label}.txt"] = "".join(tagged)

@@ -1,4 +1,4 @@
-"""Shows three texts of a file of `make demo`, and what the model says of them.
+"""Shows three texts from a file of `make demo`, and what the model predicts for them.
 
     python examples/show_predictions.py demo/test.tsv demo/output
 

@@ -36,7 +36,7 @@ _FACTS_LIMIT = 180
 
 
 def lacking(row: Row, head: Record) -> str | None:
-    """Why a row cannot be run here."""
+    """The reason why a row cannot be run here; None if it can."""
     if row.cards > head["cards"]:
         kind = "logical device" if head["dry run"] else "visible card"
         return f"{head['cards']} {kind}{'s' * (head['cards'] > 1)}"
@@ -48,7 +48,7 @@ def lacking(row: Row, head: Record) -> str | None:
 
 
 def record_of(row: Row, ended: process.Ended, seconds: float) -> Record:
-    """What came of a row's process."""
+    """The record of a row whose process has ended."""
     took = {"seconds": round(seconds, 1)}
     answer = ended.answer
     if answer is None or ended.code != 0:
@@ -68,7 +68,7 @@ class _Run:
         return self._ends - time.monotonic()
 
     def look(self) -> str | None:
-        """What this machine is. Why nothing can be measured."""
+        """Fills in the book's head; returns the reason if nothing can be measured."""
         limit = min(_FACTS_LIMIT, self.left)
         ended = process.run("machine:facts", {}, limit, session=True)
         head = ended.answer
@@ -83,7 +83,7 @@ class _Run:
         return None
 
     def work(self) -> None:
-        """Row after row, as long as one fits."""
+        """Measures row after row, as long as one fits in the time left."""
         todo = []
         for row in self._rows:
             if why := lacking(row, self._book.head):
@@ -117,7 +117,7 @@ class _Run:
         self._book.path.with_suffix(".md").write_text(text)
 
     def end(self) -> int:
-        """Prints the table. The exit code."""
+        """Prints the table and returns the exit code."""
         self._write_table()
         print("\n" + report.markdown(self._book, ROWS))
         there = self._book.rows.values()
@@ -140,7 +140,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--dry-run", action="store_true")
-    # Of the processes that this one starts.
+    # For the processes that this one starts.
     for name in ("work", "options", "answer"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     given = parser.parse_args(words)
@@ -162,7 +162,7 @@ def main(words: Sequence[str] | None = None) -> int:
         options: dict[str, Any] = json.loads(given.options)
         process.serve(given.work, options, pathlib.Path(given.answer))
         return 0
-    # What ends this process ends its rows, too.
+    # A signal that ends this process also ends its rows.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if given.dry_run:
         os.environ[process.DRY] = "1"

@@ -1,8 +1,8 @@
 """Stand-ins for packages that bert_mgpu imports and that no row here calls.
 
-A row trains on arrays that it draws. That needs neither a progress bar nor a reader of
-safetensors, but the files on the way import them; and the machine with the card may
-have TensorFlow and nothing else.
+A row trains on random arrays. That needs neither a progress bar nor a safetensors
+reader, but the modules involved import them, and the machine with the card may have
+TensorFlow and nothing else.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import types
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-# What files of bert_mgpu import at their top, beyond what TensorFlow itself needs. No
-# more than that: TensorFlow tries to import things too, and takes a stand-in for one.
+# The top-level imports of bert_mgpu's modules that TensorFlow does not need itself. No
+# others: TensorFlow has optional imports, too, and would believe in a stand-in.
 PACKAGES = ("safetensors", "tqdm", "google_crc32c")
 
 
 def missing(names: Sequence[str]) -> list[str]:
-    """The packages of these that are not installed; a stand-in is none."""
+    """Those of these packages that are not installed; a stand-in does not count."""
     specs = {name: importlib.util.find_spec(name) for name in names}
     return [n for n, s in specs.items() if s is None or isinstance(s.loader, _Finder)]
 
 
 class _Absent(types.ModuleType):
-    """Has any name asked for: a class of errors, which says what is missing."""
+    """Any attribute is an exception class that, when used, says what is missing."""
 
     __path__: list[str] = []
 
@@ -60,7 +60,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def stand_in() -> list[str]:
-    """From here on what is not installed can be imported; names it."""
+    """Makes missing packages importable from now on; returns their names."""
     names = missing(PACKAGES)
     sys.meta_path.append(_Finder(names))
     return names

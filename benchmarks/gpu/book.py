@@ -1,7 +1,7 @@
-"""What has been measured, and what is worth starting in the time that is left.
+"""What has been measured, and what to start in the time that is left.
 
 A book is a JSON file: {"head": facts of the machine, "rows": {name: record}}. It is
-written whole after each row, so that a stop at any moment loses one row at most.
+rewritten after each row, so that a stop at any moment loses at most one row.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ Record = dict[str, Any]
 
 
 class Row(NamedTuple):
-    """A question to the card."""
+    """A question about the card, and the function that answers it."""
 
     name: str
     question: str
     work: str  # "module:function" of this package
-    seconds: float  # that it takes on a large card, starting and compiling included
-    options: Mapping[str, Any] = {}  # of the function
-    wanted: str = ""  # in words; the function judges
+    seconds: float  # its time on a large card, including start-up and compilation
+    options: Mapping[str, Any] = {}  # keyword arguments of the function
+    wanted: str = ""  # in words; the function decides whether it is met
     cards: int = 1
     needs: Sequence[str] = ()  # packages
-    like: str = ""  # a row that shares its code: in a dry run that one is enough
+    like: str = ""  # a row with the same code: a dry run tries only that one
 
     @property
     def limit(self) -> float:
-        """Seconds after which it hangs: three times as long, as a small card may."""
+        """Seconds after which the row counts as hanging; a small card may be slow."""
         return 3 * self.seconds + 60
 
 
@@ -45,7 +45,7 @@ class Book:
         self.rows: dict[str, Record] = there.get("rows", {})
 
     def other_machine(self, head: Record) -> str | None:
-        """What differs from the machine of the rows that are there."""
+        """What differs from the machine that measured the rows in the book."""
         for name in ("dry run", "card", "tensorflow") if self.rows else ():
             before, now = self.head.get(name), head.get(name)
             if before != now:
@@ -66,19 +66,19 @@ class Book:
         temporary.replace(self.path)
 
     def status(self, row: Row) -> str | None:
-        """None: the row is missing."""
+        """The status of a row; None if it is missing."""
         return self.rows.get(row.name, {}).get("status")
 
     def open(self, rows: Sequence[Row]) -> list[Row]:
-        """What is to be done: what is missing, and then what failed.
+        """The rows to measure: those that are missing, then those that failed.
 
-        In order of worth. A row that hangs would else take the time of all behind it,
-        again in every run.
+        Each in the given order. Failed rows come last because one that hangs would
+        otherwise take the time of all rows after it, in every run.
         """
         left = [row for row in rows if self.status(row) in (None, NOT_RUN)]
         return left + [row for row in rows if self.status(row) == FAILED]
 
 
 def next_row(rows: Sequence[Row], seconds: float) -> Row | None:
-    """The first that is done in so many seconds."""
+    """The first row that takes at most `seconds`."""
     return next((row for row in rows if row.seconds <= seconds), None)

@@ -1,4 +1,4 @@
-"""NVIDIA cards: what their data sheets promise, and what nvidia-smi tells."""
+"""NVIDIA cards: what their data sheets promise, and what nvidia-smi reports."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 
 class Peak(NamedTuple):
-    """Dense TFLOP/s (without "structured sparsity", which doubles what is printed).
+    """Dense TFLOP/s (without "structured sparsity", which doubles the printed figures).
 
-    low: bfloat16, or float16 where there is no bfloat16; sums in float32.
+    low: bfloat16, or float16 where there is no bfloat16; accumulates in float32.
     """
 
     low: float
@@ -20,13 +20,13 @@ class Peak(NamedTuple):
     bfloat16: bool = True  # in hardware
 
     def of(self, precision: str) -> float | None:
-        """None: the card does not have it."""
+        """The peak in a precision; None if the card does not support it."""
         if precision == "bfloat16" and not self.bfloat16:
             return None
         return {"tf32": self.tf32, "float32": self.float32}.get(precision, self.low)
 
 
-# The first that a name fits counts, so kinds of a card stand before the card itself.
+# The first pattern that matches a name counts, so variants come before the card itself.
 # Figures that are printed "with sparsity" are halved here.
 PEAKS: tuple[tuple[str, Peak], ...] = (
     # NVIDIA Blackwell architecture technical brief (HGX B200)
@@ -34,7 +34,7 @@ PEAKS: tuple[tuple[str, Peak], ...] = (
     # H200 Tensor Core GPU datasheet: NVL, SXM
     (r"\bH200 NVL\b", Peak(835.5, 417.5, 60)),
     (r"\bH200\b", Peak(989.5, 494.7, 67)),
-    # H20: as sold in China, vendors' sheets
+    # H20, sold in China: vendors' data sheets
     (r"\bH20\b", Peak(148, 74, 44)),
     # H100 NVL and H100 Tensor Core GPU datasheets: NVL, PCIe, SXM
     (r"\bH100 NVL\b", Peak(835.5, 417.5, 60)),
@@ -67,7 +67,7 @@ PEAKS: tuple[tuple[str, Peak], ...] = (
 
 
 def peak_of(name: str) -> Peak | None:
-    """What the data sheet of a card says; None for a card that is not in the table."""
+    """The peak in a card's data sheet; None for a card that is not in the table."""
     return next((peak for sign, peak in PEAKS if re.search(sign, name)), None)
 
 
@@ -80,7 +80,7 @@ _STATE = "clocks.sm,power.draw,temperature.gpu,utilization.gpu"
 
 
 def smi(fields: str, *more: str) -> list[dict[str, str]]:
-    """What nvidia-smi tells of each card; nothing where there is none of it."""
+    """What nvidia-smi reports of each card; [] where there is no nvidia-smi."""
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", *more]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         told = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -92,17 +92,17 @@ def smi(fields: str, *more: str) -> list[dict[str, str]]:
 
 
 def facts() -> list[dict[str, str]]:
-    """Of each card: its name, driver, memory, power limit and clocks."""
+    """The name, driver, memory, power limit and clocks of each card."""
     return smi(_FACTS) or smi("name,driver_version,memory.total")
 
 
 def state() -> dict[str, str]:
-    """What the first card does at this moment: clock, power, temperature."""
+    """The present clock, power, temperature and utilisation of the first card."""
     return next(iter(smi(_STATE)), {})
 
 
 def links() -> str:
-    """How the cards are connected, as nvidia-smi draws it."""
+    """How the cards are connected: nvidia-smi's topology matrix."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = ["nvidia-smi", "topo", "-m"]
         told = subprocess.run(command, capture_output=True, text=True, timeout=60)

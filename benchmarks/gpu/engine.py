@@ -1,4 +1,4 @@
-"""bert_mgpu's towers, as the rows use them: nothing else here knows them.
+"""bert_mgpu's towers, as the rows use them; no other module here touches them.
 
 A trainer is built from flags, as a run is.
 """
@@ -29,14 +29,14 @@ from bert_mgpu.runs.run import Run, make_towers
 from bert_mgpu.tasks.classification.task import Classification
 
 SEED, RATE = 1, 1e-4
-_FILLED = 0.5  # of a card's memory, by plan: the plan is one of the questions
+_FILLED = 0.5  # of a card's memory, as planned: whether plans are right is a question
 State = tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]  # weights, slots, step
 
 
 def visible(
     cards: int = 1, deterministic: bool = False, precision: str = "float32"
 ) -> list[str]:
-    """The first cards, in a dry run logical CPU devices; decided once in a process."""
+    """The first cards, or a dry run's logical CPU devices; fixed once per process."""
     kind = "cpu" if is_dry() else "auto"
     there = devices.configure(
         kind, cards, cards, deterministic=deterministic, tf32=precision == "tf32"
@@ -64,7 +64,7 @@ def _job(shape: Shape, there: list[str], flags: Mapping[str, Any]) -> Run:
 
 
 def fitting(shape: Shape, precision: str, cards: int = 1, **flags: Any) -> Shape:
-    """With half as many rows, until half of a card's memory should do."""
+    """The shape with its batch halved until half of a card's memory should suffice."""
     there = visible(cards)
     room = devices.free_memory(there)
     flags |= {"precision": precision}
@@ -77,12 +77,12 @@ def fitting(shape: Shape, precision: str, cards: int = 1, **flags: Any) -> Shape
 
 
 def room() -> int | None:
-    """Bytes that the first card has left."""
+    """The free memory of the first card in bytes."""
     return devices.free_memory(visible())
 
 
 class Trainer:
-    """Towers with weights, drawn or given, that train drawn rows."""
+    """Towers with random or given weights that train on random rows."""
 
     def __init__(
         self,
@@ -95,10 +95,10 @@ class Trainer:
         state: State | None = None,
         **flags: Any,
     ):
-        """towers: as many as cards where it is 0."""
+        """towers: their number, 0 for as many as cards."""
         self.shape, self.towers = shape, towers or cards
         self.devices = visible(cards, deterministic, precision)
-        if is_dry():  # compiling would take most of its time
+        if is_dry():  # compiling would take most of the time
             flags = {"xla": "off"} | flags
         flags |= {"n_gpus": self.towers, "precision": precision}
         flags |= {"deterministic": deterministic}
@@ -116,11 +116,11 @@ class Trainer:
         return shapes.drawn(self.shape, self.towers, number, padded=padded)
 
     def place(self, batch: Batch) -> Any:
-        """What `step` takes as well, on its way to the cards."""
+        """The batch on its way to the cards; `step` takes that as well."""
         return self._towers.place(batch)
 
     def step(self, batch: Batch) -> Any:
-        """Starts the next step; its result is to be read."""
+        """Starts the next step; pass its result to `read`."""
         return self._towers.train_step(batch, next(self._numbers), RATE)
 
     @staticmethod
@@ -135,7 +135,7 @@ class Trainer:
         return self._towers.snapshot()[0]
 
     def save(self, folder: pathlib.Path, step: int) -> str:
-        """How it was saved."""
+        """Saves the weights and slots; returns how, in words."""
         params, slots = self._towers.snapshot()
         if absent.missing(["google_crc32c"]):
             arrays = {f"weights {name}": value for name, value in params.items()}
@@ -148,12 +148,12 @@ class Trainer:
         return "a checkpoint of a run"
 
     def planned_bytes(self) -> int:
-        """What --plan says that a device needs."""
+        """The memory that a device needs according to --plan."""
         parts = memory.by_part(self._job, self.shape.batch, self.shape.length)
         return int(sum(parts.values()))
 
     def peak_bytes(self) -> int:
-        """The most that the first card has held; on a CPU this process."""
+        """The peak memory of the first card; on a CPU, of this process."""
         if self.devices[0].startswith("GPU"):
             return tf.config.experimental.get_memory_info(self.devices[0])["peak"]
         return devices.peak_memory()
@@ -175,5 +175,5 @@ def restore(folder: pathlib.Path) -> State:
 
 
 def lacks_memory(error: Exception) -> str | None:
-    """What there was no memory for; None for any other error."""
+    """What there was not enough memory for; None for any other error."""
     return errors.out_of_memory(error)

@@ -1,6 +1,6 @@
-"""Is it the same training: on a card and a CPU, after a kill, twice, on several cards?
+"""Is training the same on card and CPU, after a kill, when repeated, on several cards?
 
-A part trains some steps on drawn rows and leaves its weights in a folder.
+A part trains some steps on random rows and leaves its weights in a folder.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ def trains(
     die_at: int = 0,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Losses and norms; the weights lie in the folder.
+    """Trains, and returns losses and norms; writes the weights into the folder.
 
-    resumes, saves: folders of states; die_at: kills itself before that step.
-    timed: measures further steps, when the weights are written.
+    resumes: the folder of a state to start from; saves: the folder for the state after
+    step save_at; die_at: the process kills itself before this step; timed: also times
+    further steps, after the weights are written.
     """
     from benchmarks.gpu import engine, speed
 
@@ -86,7 +87,7 @@ def compared(one: str, other: str) -> tuple[bool, float]:
 
 
 def _difference(wanted: np.ndarray, found: np.ndarray) -> float:
-    """Over the largest value, or 0.01 where all are less."""
+    """The largest difference, relative to the largest value or 0.01 if that is more."""
     return float(np.abs(found - wanted).max() / max(np.abs(wanted).max(), 1e-2))
 
 
@@ -123,7 +124,7 @@ def selftest() -> dict[str, Any]:
 
 
 def kill_and_resume() -> dict[str, Any]:
-    """A row: killed by SIGKILL and resumed from its save, beside one run in one go."""
+    """A row: a run killed by SIGKILL and resumed, beside an uninterrupted one."""
     shape, save_at, die_at = shapes.small(16, 64), STEPS // 2, STEPS // 2 + 3
     with tempfile.TemporaryDirectory() as top:
         whole, resumed, saves = (_folder(top, n) for n in ("whole", "resumed", "saves"))
@@ -170,7 +171,7 @@ def deterministic(batch: int, length: int) -> dict[str, Any]:
 
 
 def equal_cards(cards: int) -> dict[str, Any]:
-    """A row: as many towers on one card as on several, each on its own."""
+    """A row: the same number of towers on one card and on as many cards."""
     shape = shapes.small(8, 64)
     with tempfile.TemporaryDirectory() as top:
         one, all_ = _folder(top, "one"), _folder(top, "all")

@@ -1,4 +1,4 @@
-"""Out of memory, on purpose."""
+"""Rows that run out of memory on purpose."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from benchmarks.gpu.shapes import Shape
 
 _NEEDED = ("safetensors", "tqdm", "google_crc32c", "sklearn")
 _GB, _LONGEST = 1 << 30, 1000
-_ALLOWED = 8 * _GB  # of addresses, beyond those of now: in a dry run
+_ALLOWED = 8 * _GB  # address space on top of the present one, in a dry run
 
 
 def _too_large(room: int) -> Shape:
-    """A model whose scores of one layer take twice the memory there is."""
-    # In a dry run little else than the scores is large: it is refused at once. The last
-    # layer has scores of one token alone.
+    """A model whose attention scores of one layer take twice the available memory."""
+    # In a dry run little but the scores is large, so that it is refused at once. The
+    # last layer has scores for only one token.
     shape = Shape(2, 16, 16, 1, 2048) if is_dry() else Shape(2, 768, 12, 1, 512)
     row = 4 * shape.heads * shape.length**2
     return shape._replace(batch=-(-2 * room // row))
@@ -33,7 +33,7 @@ def one_card() -> dict[str, Any]:
     from benchmarks.gpu import engine
 
     room = engine.room() or 16 * _GB
-    if is_dry():  # a CPU would take what belongs to other processes
+    if is_dry():  # a CPU would take memory that other processes need
         pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + _ALLOWED
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -57,7 +57,7 @@ def one_card() -> dict[str, Any]:
 
 
 def _write_task(folder: pathlib.Path, shape: Shape, rows: int) -> list[str]:
-    """Files of a task with drawn texts, and the flags that name them."""
+    """Writes a task's files with random texts; returns the flags that name them."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = [f"word{number}" for number in range(80)]
     rng = random.Random(1)
@@ -81,10 +81,10 @@ def _write_task(folder: pathlib.Path, shape: Shape, rows: int) -> list[str]:
 
 
 def by_script(cards: int) -> dict[str, Any]:
-    """A row: a run whose batch cannot fit ends well, or says what to pass."""
+    """A row: a run whose batch cannot fit finishes, or says which flags to pass."""
     if lacking := absent.missing(_NEEDED):
         raise NotRunError(f"{', '.join(lacking)} not installed")
-    # One card's scores of a layer are 12.6 MB a row: 100 GB and more.
+    # The scores of a layer take 12.6 MB per row: over 100 GB on each card.
     rows = 64 if is_dry() else 8192
     shape = shapes.small(rows, 512)._replace(heads=shapes.base(1, 512).heads)
     shape = shape._replace(hidden=shapes.base(1, 512).hidden, length=512)

@@ -1,4 +1,4 @@
-"""The facts of a machine, asked in a process of its own: TensorFlow may abort."""
+"""The facts of a machine, found in a process of its own: TensorFlow may abort."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOGICAL = 4  # CPU devices of a dry run
 
 
 def facts() -> dict[str, Any]:
-    """The head of a book."""
+    """The facts of this machine: the head of a book."""
     import numpy as np
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""What steps hold at most, beside what --plan says, and what attention costs at 512."""
+"""The peak memory of steps, beside --plan's, and what attention costs at 512 tokens."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _PART = "speed:trains"
 
 
 def _parts(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Each in a process of its own: a peak is one of a process."""
+    """Runs each part in a process of its own, as peaks are counted per process."""
     some = dict(list(settings.items())[:1]) if is_dry() else settings
     return {name: part(_PART, options) for name, options in some.items()}
 
 
 def plan(settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """A row: planned peaks over measured ones."""
+    """A row: planned peaks divided by measured ones."""
     found = _parts(settings)
     words = [
         f"{name}: planned {one['planned_gb']:g} GB, held {one['peak_gb']:g}"

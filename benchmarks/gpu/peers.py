@@ -1,7 +1,7 @@
 """transformers with torch on the same card: BERT-base in bfloat16, eager and compiled.
 
 With the settings of transformers' Trainer: autocast over float32 weights, scaled-dot-
-product attention, torch's fused AdamW, a clip.
+product attention, torch's fused AdamW, gradient clipping.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES = {
 
 
 def trains(batch: int, length: int, *, compiled: bool) -> dict[str, Any]:
-    """A row: milliseconds of a step."""
+    """A row: the time of a training step."""
     import torch
     import transformers
 
@@ -55,7 +55,7 @@ def trains(batch: int, length: int, *, compiled: bool) -> dict[str, Any]:
         return loss.detach()
 
     def several(count: int) -> float:
-        """Seconds; the losses are read at the end, which favours torch."""
+        """Seconds for some steps; losses are read at the end, which favours torch."""
         began = time.perf_counter()
         losses = [step() for _ in range(count)]
         float(losses[-1])

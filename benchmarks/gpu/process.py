@@ -1,8 +1,8 @@
-"""Processes that work something off and answer with JSON.
+"""Processes that call a function and answer with JSON.
 
-The same command serves the rows and the parts of rows: `python -m benchmarks.gpu
---work=MODULE:FUNCTION --options=JSON --answer=FILE`. A part belongs to the session of
-its row, so that whoever ends a row ends its parts.
+The same command serves rows and parts of rows: `python -m benchmarks.gpu
+--work=MODULE:FUNCTION --options=JSON --answer=FILE`. A part belongs to the process
+session of its row, so that ending a row ends its parts.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from benchmarks.gpu import absent
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DRY = "BERT_MGPU_DRY_RUN"  # set in the processes of a dry run
-_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}  # warnings; the last lines explain a failure
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}  # no warnings: the last lines explain a failure
 _TAIL = 12  # lines
 _LONGEST = 1500  # characters of a reason
 
 
 class NotRunError(Exception):
-    """Something that a row needs is not there."""
+    """Something that a row needs is missing."""
 
 
 class FailedError(Exception):
-    """A process did not come to its end."""
+    """A process did not finish properly."""
 
 
 class Ended(NamedTuple):
@@ -57,12 +57,12 @@ class Ended(NamedTuple):
 
 
 def is_dry() -> bool:
-    """Is this a dry run, on logical CPU devices?"""
+    """Whether this is a dry run, on logical CPU devices."""
     return bool(os.environ.get(DRY))
 
 
 def environment(changed: Mapping[str, str]) -> dict[str, str]:
-    """Of a child: quiet, and in a dry run without a card."""
+    """The environment of a child: quiet, and without a card in a dry run."""
     own = {**os.environ, **_QUIET, **changed}
     return own | ({"CUDA_VISIBLE_DEVICES": "-1"} if is_dry() else {})
 
@@ -84,9 +84,9 @@ def call(
     *,
     session: bool = False,
 ) -> Ended:
-    """Runs a command for at most so many seconds.
+    """Runs a command for at most `seconds`; answer: the file that it writes.
 
-    session: with one of its own, which ends as a whole.
+    session: starts a process session, all of which is ended with the command.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder) / "log"
@@ -111,7 +111,7 @@ def call(
 
 
 def _end(process: subprocess.Popen, session: bool) -> None:
-    """The process, and what it left running."""
+    """Ends the process and, with a session of its own, whatever it left running."""
     with contextlib.suppress(ProcessLookupError):
         if session:
             os.killpg(process.pid, signal.SIGKILL)
@@ -128,7 +128,7 @@ def run(
     *,
     session: bool = False,
 ) -> Ended:
-    """Works something off in a process of its own."""
+    """Calls the function `work` ("module:function") in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         answer = pathlib.Path(folder) / "answer.json"
         flags = {"work": work, "options": json.dumps(options), "answer": answer}
@@ -143,7 +143,7 @@ def part(
     changed: Mapping[str, str] | None = None,
     seconds: float = 600,
 ) -> dict[str, Any]:
-    """What a part of a row answers. Raises FailedError where it has no answer."""
+    """The answer of a part of a row. Raises FailedError where there is none."""
     ended = run(work, options, seconds, changed)
     if ended.code != 0 or ended.answer is None:
         raise FailedError(f"{work}: {ended.reason}")
@@ -151,7 +151,7 @@ def part(
 
 
 def serve(work: str, options: Mapping[str, Any], answer: pathlib.Path) -> None:
-    """Works something off in this process."""
+    """Calls the function `work` in this process; writes its result to `answer`."""
     absent.stand_in()
     module, function = work.split(":")
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""gpu.md: one table of a book, for people."""
+"""gpu.md: a book as one table for people to read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def measured(record: dict[str, Any] | None) -> str:
-    """What came of a row, in a few words."""
+    """The result of a row, in a few words."""
     if record is None:
         return "-"
     if record["status"] == DONE:

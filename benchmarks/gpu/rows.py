@@ -1,4 +1,4 @@
-"""The rows, in order of worth: the first nine minutes answer what matters most."""
+"""The rows, most important first: the first nine minutes answer what matters most."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from benchmarks.gpu.book import Row
 
 FIRST = (
     9 * 60
-)  # seconds for the rows up to LAST_OF_FIRST, the look at the card included
+)  # seconds for the rows up to LAST_OF_FIRST, including the facts of the card
 LAST_OF_FIRST = "tf32-512"
 ALL_OF_ONE_CARD = 45 * 60
 FACTS_SECONDS = 20
-# Rows of a step, where the card has room: 32,768 tokens.
+# Tokens per row -> rows of a step if the card has room: 32,768 tokens.
 _ROWS = {128: 256, 512: 64}
 _BASE, _MINILM = (12, 768, 12), (6, 384, 12)
 
@@ -135,7 +135,7 @@ ROWS: tuple[Row, ...] = (
     _step("bfloat16", 128, 70, like="bfloat16-512"),
     _step("tf32", 128, 70),
     _step("tf32", 512, 80, like="tf32-128"),
-    # -- nine minutes
+    # -- the first nine minutes end here
     _step("float32", 128, 80, like="tf32-128"),
     _step("float32", 512, 100, like="tf32-128"),
     _step("float16", 128, 75),

@@ -7,11 +7,11 @@ from typing import Any
 from benchmarks.gpu import cards as cards_lib
 from benchmarks.gpu.process import is_dry, part
 
-WANTED = 0.95  # of so many times the speed of one card
+WANTED = 0.95  # of the number of cards times the speed of one
 
 
 def scaling(cards: int, batch: int, length: int, *, judged: bool) -> dict[str, Any]:
-    """A row: examples a second of BERT-base in bfloat16, beside one card's."""
+    """A row: BERT-base's examples per second in bfloat16, beside those of one card."""
     settings = {"batch": batch, "length": length, "precision": "bfloat16"}
     one = part("speed:trains", settings)
     all_ = part("speed:trains", settings | {"cards": cards})

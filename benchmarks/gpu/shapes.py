@@ -1,4 +1,4 @@
-"""Models and rows of a step; needs nothing but numpy."""
+"""Sizes of models and batches, and random rows; needs nothing but numpy."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class Shape(NamedTuple):
 
 
 def base(batch: int, length: int) -> Shape:
-    """BERT-base. In a dry run a model with next to no work."""
+    """BERT-base; in a dry run, a tiny model."""
     if is_dry():
         return Shape(2, 32, 2, min(batch, 8), min(length, 32))
     return Shape(12, 768, 12, batch, length)
 
 
 def small(batch: int, length: int) -> Shape:
-    """Enough to show what is wrong, and quick to compile."""
+    """A model large enough to reveal errors, yet quick to compile."""
     return Shape(2, 32, 2, 4, 16) if is_dry() else Shape(4, 256, 4, batch, length)
 
 
 def drawn(shape: Shape, towers: int, number: int, *, padded: bool = False) -> Batch:
-    """Random rows [towers, batch, ...]; the same for a number however they are split.
+    """Random rows [towers, batch, ...]; the same for a `number`, however split.
 
-    padded: of random lengths; else all tokens are there.
+    padded: rows of random lengths, padded; else all have the full length.
     """
     rng = np.random.default_rng([1, number])
     size = (towers * shape.batch, shape.length)
@@ -66,7 +66,7 @@ def drawn(shape: Shape, towers: int, number: int, *, padded: bool = False) -> Ba
         "input_ids": ids * mask,
         "input_mask": mask,
         "segment_ids": ((places > lengths // 2) * mask).astype(np.int32),
-        # Something that can be learnt, so that the losses move.
+        # Something learnable, so that the losses change.
         "label_ids": (ids[:, 0] % CLASSES).astype(np.int32),
         "is_real_example": np.ones(size[0], np.float32),
     }

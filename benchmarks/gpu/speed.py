@@ -1,4 +1,4 @@
-"""How long steps take, and which share of the card that is."""
+"""How long steps take, and what share of the card's peak that is."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 def _repeat(work: Callable[[], Any], times: int) -> Any:
-    """The last result."""
+    """Calls `work` several times; returns the last result."""
     for _ in range(times):
         result = work()
     return result
 
 
 def _typical(work: Callable[[], Any]) -> float:
-    """Seconds, the median after a first time."""
+    """The median of the seconds that `work` takes, after a first call."""
     work()
     return statistics.median(timed(work) for _ in range(ROUNDS))
 
 
 def as_a_run(trainer: Trainer, batch: Batch, steps: int) -> list[tuple[float, float]]:
-    """Each result is read when the next step is on its way, as in a run."""
+    """Trains; each result is read when the next step is on its way, as in a run."""
     waiting, found = [], []
     for _ in range(steps):
         waiting.append(trainer.step(batch))
@@ -56,7 +56,7 @@ def as_a_run(trainer: Trainer, batch: Batch, steps: int) -> list[tuple[float, fl
 
 
 def unread(trainer: Trainer, batch: Batch, steps: int) -> float:
-    """Only the last result is read. Seconds until a step is launched, the median."""
+    """Trains, reading only the last result; the median seconds to launch a step."""
     launches = []
     for _ in range(steps):
         began = time.perf_counter()
@@ -67,7 +67,7 @@ def unread(trainer: Trainer, batch: Batch, steps: int) -> float:
 
 
 def times_of(trainer: Trainer) -> dict[str, Any]:
-    """Milliseconds of a step, medians of rounds, after it is compiled."""
+    """Milliseconds of a step once it is compiled, as medians of rounds, and rates."""
     batch = trainer.batch()
     first = timed(lambda: trainer.read(trainer.step(batch)))
     as_a_run(trainer, batch, _WARM)
@@ -102,14 +102,14 @@ def _digits(value: float) -> float:
 
 
 def device_name() -> str:
-    """Of the first card; empty on a CPU."""
+    """The name of the first card; empty on a CPU."""
     for one in tf.config.list_physical_devices("GPU"):
         return tf.config.experimental.get_device_details(one).get("device_name", "")
     return ""
 
 
 def product_rates(precision: str) -> dict[str, float]:
-    """TFLOP/s of one large product, compiled by XLA and not: what a card does."""
+    """TFLOP/s of one large matrix product, with and without XLA: a practical peak."""
     tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
     side, times = (256, 2) if is_dry() else (8192, 20)
     kind = tf.float32 if precision == "tf32" else tf.dtypes.as_dtype(precision)
@@ -130,8 +130,8 @@ def _read_last(work: Callable[[], Any], times: int) -> float:
 def shares(shape: Shape, towers: int, step_s: float, precision: str) -> dict[str, Any]:
     """TFLOP/s of a step, beside the data sheet and one product in the same process.
 
-    By flops.model_flops, as such shares are given everywhere; and of the products
-    alone that the step cannot spare, which are fewer: the last layer reads [CLS] alone.
+    Counted by flops.model_flops, as is usual for such shares, and by needed_flops, only
+    the products that the step has to do: in the last layer it reads [CLS] alone.
     """
     counted = shape._replace(batch=shape.batch * towers)
     rate = flops.model_flops(counted) / step_s / 1e12
@@ -162,7 +162,7 @@ def trains(
 ) -> dict[str, Any]:
     """Times, memory and shares of BERT-base; a part of several rows.
 
-    loaded: asks nvidia-smi for clock and power under load, too.
+    loaded: whether to ask nvidia-smi for clock and power under load, too.
     """
     cards_used = settings.get("cards", 1)
     fits = {name: settings[name] for name in ("recompute",) if name in settings}
@@ -199,7 +199,7 @@ def told(found: dict[str, Any]) -> str:
 def step(
     batch: int, length: int, precision: str, wanted: bool = False, **settings: Any
 ) -> dict[str, Any]:
-    """A row: how fast BERT-base trains in a precision."""
+    """A row: how fast BERT-base trains in the given precision."""
     found = trains(batch, length, precision, loaded=True, **settings)
     judged = {}
     if wanted and "share_of_peak" in found:
@@ -208,7 +208,7 @@ def step(
 
 
 def places(batch: int, length: int) -> dict[str, Any]:
-    """A row: does Python go on while a thread places a batch on a card that works?"""
+    """A row: does Python go on while a thread places a batch on a busy card?"""
     trainer = Trainer(shapes.base(batch, length), precision="bfloat16")
     as_a_run(trainer, trainer.batch(), _WARM)
     step = timed(lambda: as_a_run(trainer, trainer.batch(), _WARM)) / _WARM
@@ -232,7 +232,7 @@ def places(batch: int, length: int) -> dict[str, Any]:
 
 
 def towers_of_a_card(batch: int, length: int, towers: list[int]) -> dict[str, Any]:
-    """A row: k towers in turn on one card, and one tower of as many rows."""
+    """A row: k towers in turn on one card, and one tower with all their rows."""
     figures = {}
     for count in towers:
         for name, rows, turns in (
@@ -250,7 +250,7 @@ def towers_of_a_card(batch: int, length: int, towers: list[int]) -> dict[str, An
 
 
 def predicts(batch: int, lengths: list[int], precisions: list[str]) -> dict[str, Any]:
-    """A row: examples a second of predictions, read batch by batch as a run does."""
+    """A row: examples per second of prediction, read batch by batch as a run does."""
     figures = {}
     for precision in precisions:
         for length in lengths:

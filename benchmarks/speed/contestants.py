@@ -2,10 +2,10 @@
 
     python -m benchmarks.speed.contestants NAME OPTIONS    # train.py does this
 
-All drop 0.1, clip to norm 1.0 and update by AdamW, with a vocabulary of 21,128. Full
-length means random rows without padding. Headlines are real: all contestants get the
-same ids, made before the clock runs, and put them into batches while it does. Examples
-count, places that are filled up do not.
+All use a dropout rate of 0.1, clip gradients to norm 1.0 and update by AdamW, with a
+vocabulary of 21,128. Full length means random rows without padding. Headlines are real:
+all contestants get the same ids, made before the clock starts, and batch them while it
+runs. Only real examples count, not rows that fill up a batch.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _job(shape: Shape, flags: dict[str, Any]) -> Any:
 
 
 def _towers(job: Any) -> Any:
-    """Those of a run, with fresh weights."""
+    """The towers of a run, with fresh weights."""
     from bert_mgpu.model import params as params_lib
     from bert_mgpu.runs.run import make_towers
 
@@ -86,7 +86,7 @@ def _towers(job: Any) -> Any:
 
 
 def _held() -> tuple[float, float]:
-    """As harness.resident, of the GPU where there is one."""
+    """Like harness.resident, but for the memory of the GPU where there is one."""
     import tensorflow as tf
 
     if not tf.config.list_physical_devices("GPU"):
@@ -102,10 +102,10 @@ def ours(
     freeze_half: bool = False,
     **flags: Any,
 ) -> Contestant:
-    """Trains shape.batch examples a step, shared by towers and the turns of each.
+    """Trains shape.batch examples a step, divided among towers and their micro-batches.
 
-    padding: of headlines; None is full length. freeze_half: the embeddings and the
-    lower half of the layers are not trained. flags: those of a run.
+    padding: the policy for headlines; None: random rows of full length. freeze_half:
+    whether to freeze the embeddings and the lower half of the layers. flags: of a run.
     """
     half = shape.layers // 2
     if freeze_half:
@@ -136,7 +136,7 @@ def ours(
 
 
 def _planned_mb(job: Any, rows: int, length: int) -> int:
-    """What --plan says that steps take, once weights and slots are there."""
+    """MB that steps take according to --plan, on top of weights and slots."""
     from bert_mgpu.runs import memory
 
     parts = memory.by_part(job, rows, length)
@@ -145,7 +145,7 @@ def _planned_mb(job: Any, rows: int, length: int) -> int:
 
 
 def _slot_sizes(params: Any, slots: Any) -> dict[str, int]:
-    """Bytes of all slots, of those in 8 bits, and of these were they in 32."""
+    """Bytes of all slots, of those in 8 bits, and of the latter if they had 32."""
     sizes = {"slot_bytes": sum(value.nbytes for value in slots.values())}
     sizes |= {"quantised_bytes": 0, "as_float32_bytes": 0}
     for name, codes in slots.items():
@@ -157,7 +157,7 @@ def _slot_sizes(params: Any, slots: Any) -> dict[str, int]:
 
 
 def ours_predicts(shape: Shape, *, packs: bool = True, **flags: Any) -> Contestant:
-    """Predicts all headlines of a file, as a run does, or sorted without packing."""
+    """Predicts all headlines of a file: as a run does, or sorted and not packed."""
     towers, features = _towers(_job(shape, flags)), headlines("full_dev.txt")
     placements = forward_batching.forward_placements(
         features.lengths, 1, shape.batch, packs=packs, max_length=shape.length
@@ -175,7 +175,7 @@ def ours_predicts(shape: Shape, *, packs: bool = True, **flags: Any) -> Contesta
 
 
 def google(shape: Shape, *, padding: str | None = None) -> Contestant:
-    """run_classifier.py's model and optimizer, as they are."""
+    """run_classifier.py's model and optimizer, unchanged."""
     import tensorflow.compat.v1 as tf
 
     tf.disable_v2_behavior()
@@ -208,7 +208,7 @@ def google(shape: Shape, *, padding: str | None = None) -> Contestant:
 
 
 def matmul(precision: str = "float32", times: int = 10) -> Contestant:
-    """The machine's own speed, in operations: one large product, no model."""
+    """The machine's own speed, in operations: one large matrix product, no model."""
     import tensorflow as tf
 
     tf.config.experimental.enable_tensor_float_32_execution(False)  # as in a run

@@ -37,15 +37,15 @@ OURS: dict[str, list[str]] = {
     "bert_mgpu, spans": ["--masking=span"],
 }
 SIZES = (50, 500)  # MB
-MUST_BE_FASTER, MUST_STAY = 5.0, 1.05  # times Google's; memory of 500 MB by that of 50
-LEAST_RUNS = 5  # that are written, with their memory
+MUST_BE_FASTER, MUST_STAY = 5.0, 1.05  # over Google's speed; memory at 500 MB over 50
+LEAST_RUNS = 5  # with fewer, results are not written
 _LETTERS = (
     "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就分对成会可主发年动"
 )
 
 
 def googles_script(arguments: list[str]) -> None:
-    """Its main, under TensorFlow 2; this process does nothing else."""
+    """Runs the script's main under TensorFlow 2; this process does nothing else."""
     import tensorflow.compat.v1 as tf
 
     from tests.reference.google_graph import provide_contrib
@@ -74,7 +74,7 @@ def _count(path: pathlib.Path) -> int:
 
 
 def _timed(command: list[str]) -> float:
-    """Seconds of processor time of a process and its children."""
+    """Runs a command; the CPU seconds of its process and that one's children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run(command, cwd=ROOT, check=True, **quiet)  # type: ignore[call-overload]
@@ -83,7 +83,7 @@ def _timed(command: list[str]) -> float:
 
 
 def speeds(documents: int, runs: int) -> dict[str, Any]:
-    """Rows a second of processor time, of each contestant."""
+    """Rows per second of CPU time, for each contestant."""
     found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         text, output = pathlib.Path(folder, "laws.txt"), pathlib.Path(folder, "out")
@@ -103,7 +103,7 @@ def speeds(documents: int, runs: int) -> dict[str, Any]:
 
 
 def generated(path: pathlib.Path, megabytes: int) -> None:
-    """Documents of some 1,100 bytes."""
+    """Writes a file of random documents of some 1,100 bytes each."""
     rng = random.Random(megabytes)
     with path.open("w", encoding="utf-8") as file:
         while file.tell() < megabytes * 1e6:
@@ -115,7 +115,7 @@ def generated(path: pathlib.Path, megabytes: int) -> None:
 
 
 def _family(process: int) -> Iterable[int]:
-    """The process and its children."""
+    """The process and all its descendants."""
     yield process
     path = pathlib.Path(f"/proc/{process}/task/{process}/children")
     for child in path.read_text().split():
@@ -123,12 +123,12 @@ def _family(process: int) -> Iterable[int]:
 
 
 def peak(command: list[str]) -> int:
-    """MB of the largest of its processes, at most."""
+    """Runs a command; the peak MB of the largest of its processes."""
     most = 0
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     running = subprocess.Popen(command, **quiet)  # type: ignore[call-overload]
     while running.poll() is None:
-        with contextlib.suppress(OSError, KeyError):  # one that has just ended
+        with contextlib.suppress(OSError, KeyError):  # a process that has just ended
             for member in _family(running.pid):
                 status = pathlib.Path(f"/proc/{member}/status").read_text()
                 fields = dict(line.split(":", 1) for line in status.splitlines())
@@ -151,7 +151,7 @@ def memory() -> dict[str, int]:
 
 
 def main() -> int:
-    """1 where a figure misses what it must reach."""
+    """Returns 1 if a figure misses its target, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--documents", type=int, default=300)

@@ -31,7 +31,7 @@ VOCAB, LENGTH = 30522, 32
 
 
 def build(shape: tuple[int, int, int], n_devices: int, towers: int, **settings: Any):
-    """(Towers with first weights, a batch of one row a tower); imports TensorFlow."""
+    """(Towers with initial weights, those weights); imports TensorFlow."""
     from bert_mgpu.distributed import devices
     from bert_mgpu.model import params as params_lib
     from bert_mgpu.model.config import BertConfig
@@ -58,7 +58,7 @@ def build(shape: tuple[int, int, int], n_devices: int, towers: int, **settings: 
 
 
 def as_on_gpus() -> None:
-    """Devices add by TensorFlow's default, as GPUs do."""
+    """Makes CPU devices sum gradients by TensorFlow's default strategy, as GPUs do."""
     from bert_mgpu.training import towers
 
     towers.strategies.make_strategy = towers.strategies.mirrored
@@ -72,7 +72,7 @@ def batch_of(parts: int, rows: int = 1) -> dict[str, np.ndarray]:
 
 
 def step_seconds(towers: Any, batch: Any, count: int = 30) -> dict[str, float]:
-    """Medians of a step: on the clock, and of all processors."""
+    """The median time of a step: wall-clock, and CPU time of all cores."""
     clock, processor = [], []
     for step in range(1, count + 1):
         began = time.perf_counter(), time.process_time()
@@ -84,14 +84,14 @@ def step_seconds(towers: Any, batch: Any, count: int = 30) -> dict[str, float]:
 
 
 def operations(towers: Any) -> int:
-    """Of a step's graph, outside of what is compiled; what is handed in is none."""
+    """The operations of a step's graph that are not compiled, inputs not counted."""
     (traced,) = towers._train_step._list_all_concrete_functions()
     still = {"Placeholder", "Const", "NoOp"}
     return sum(op.type not in still for op in traced.graph.get_operations())
 
 
 def first_step(devices: int, shape: tuple[int, int, int] = BASE) -> dict[str, float]:
-    """Compilation: processor time and resident memory of the first step."""
+    """Compilation: time and additional resident memory of the first step."""
     towers, params = build(shape, devices, devices)
     before, began = resident()[0], (time.perf_counter(), time.process_time())
     float(towers.train_step(batch_of(devices), 0, 1e-5).norm)
@@ -105,7 +105,7 @@ def first_step(devices: int, shape: tuple[int, int, int] = BASE) -> dict[str, fl
 
 
 def host(devices: int, shape: tuple[int, int, int]) -> dict[str, float]:
-    """Fixed cost of a step: operations, and time of one with next to no work."""
+    """The fixed cost of a step: its operations, and its time with a tiny batch."""
     towers, _ = build(shape, devices, devices)
     batch = batch_of(devices)
     float(towers.train_step(batch, 0, 1e-5).norm)
@@ -113,9 +113,9 @@ def host(devices: int, shape: tuple[int, int, int]) -> dict[str, float]:
 
 
 def update() -> dict[str, float]:
-    """What XLA's plan holds while it updates BERT-base: arguments, results and all.
+    """The memory that XLA plans for an update of BERT-base, with arguments and results.
 
-    Resident memory would not tell: TensorFlow keeps what it has freed.
+    Resident memory would not show it: TensorFlow keeps what it has freed.
     """
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLA_FLAGS"] = f"--xla_dump_to={folder} --xla_dump_hlo_as_text"
@@ -127,12 +127,12 @@ def update() -> dict[str, float]:
         }
     (peak,) = [held[name] for name in held if "_update_replica_" in name]
     values = sum(value.nbytes for value in params.values()) / 2**20
-    # Weights, two moments and gradients have to be there.
+    # Weights, two moments and gradients are the least that is needed.
     return {"peak_mb": peak, "share": peak / (4 * values)}
 
 
 def parts(count: int) -> dict[str, float]:
-    """A device that works so many parts off: the graph, the first step, a later one."""
+    """One device with `count` parts: the graph, the first step and later ones."""
     towers, _ = build(SMALL, 1, 1)
     batch, began = batch_of(count), time.perf_counter()
     float(towers.train_step(batch, 0, 1e-5).norm)

@@ -28,7 +28,7 @@ from bert_mgpu.export.kernel_tokenizer import IN_GRAPH
 from bert_mgpu.text.tokenization import Tokenizer
 
 _TEXTS = 10_000
-_MOST_BATCHES = 1_000  # of a run: of single texts these are enough
+_MOST_BATCHES = 1_000  # in a run: enough for batches of a single text
 SIZES = (1, 64, _TEXTS)  # of batches
 
 
@@ -45,7 +45,7 @@ class Saved(tf.Module):  # type: ignore[misc]
 
 
 def loaded(tokenizer: Tokenizer) -> dict[str, Any]:
-    """texts -> ids, by the values of --export_tokenizer."""
+    """Value of --export_tokenizer -> function from texts to ids, saved and loaded."""
     functions = {}
     for name in IN_GRAPH:
         with tempfile.TemporaryDirectory() as folder:
@@ -55,9 +55,9 @@ def loaded(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def measure(texts: list[str], tokenizer: Tokenizer, runs: int) -> list[dict[str, Any]]:
-    """Texts a second (median, and each run) of each tokenizer and size of batch.
+    """Texts per second of CPU time, for each tokenizer and batch size.
 
-    Of processor time.
+    The median, and the rate of each run.
     """
     functions = loaded(tokenizer)
     expected = [tokenizer.ids(text) for text in texts]

@@ -1,4 +1,4 @@
-"""Contestants that pretrain: masked words and next sentences of a real corpus.
+"""Contestants that pretrain: masked LM and next-sentence prediction on a real corpus.
 
 All get the same records, of Chinese laws and a newspaper, with masks drawn beforehand.
 """
@@ -26,14 +26,14 @@ from benchmarks.speed.workloads import (
 )
 from bert_mgpu.core.rows import Features, Ragged
 
-MASKED = 20  # words of a row at most
+MASKED = 20  # at most so many words of a row
 _CLS_ROWS = ("input_ids", "input_mask", "segment_ids")
 NEXT = "next_sentence_labels"
 _TARGETS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 
 
 def records(length: int) -> pathlib.Path:
-    """Made once, by data_prep/create_pretraining_data.py."""
+    """The file of records, made once by data_prep/create_pretraining_data.py."""
     folder = ROOT / "build" / "bench"
     path = folder / f"pretraining-{length}.tfrecord"
     if not path.exists():
@@ -62,7 +62,7 @@ def rows(length: int) -> Any:
 
 
 def in_memory(length: int) -> Features:
-    """The same without TensorFlow 2, which Google's code turns off."""
+    """Like `rows`, without TensorFlow 2, which Google's code turns off."""
     path = records(length).with_suffix(".npz")
     if not path.exists():
         program = [sys.executable, "-m", "benchmarks.speed.masked_lm"]
@@ -88,7 +88,7 @@ def _save(length: int, path: str) -> None:
 
 
 def ours_pretrains(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
-    """Trains as a run does."""
+    """Pretrains as a run does."""
     from bert_mgpu.checkpoints.pretrained import Pretrained
     from bert_mgpu.config.pretraining import PretrainConfig
     from bert_mgpu.distributed import devices, topology
@@ -117,7 +117,7 @@ def ours_pretrains(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
 
 
 def google_pretrains(shape: Shape) -> Contestant:
-    """run_pretraining.py's model and optimizer, as they are."""
+    """run_pretraining.py's model and optimizer, unchanged."""
     import tensorflow.compat.v1 as tf
 
     tf.disable_v2_behavior()
@@ -153,7 +153,7 @@ def google_pretrains(shape: Shape) -> Contestant:
 
     def step(batch: Batch) -> float:
         feed = {place: batch[name] for name, place in fed.items()}
-        for name in _TARGETS:  # max_predictions_per_seq of them, as in its records
+        for name in _TARGETS:  # padded to max_predictions_per_seq, as in its records
             spare = MASKED - batch[name].shape[1]
             feed[fed[name]] = np.pad(batch[name], ((0, 0), (0, spare)))
         return float(session.run([loss, train], feed)[0])
@@ -162,14 +162,14 @@ def google_pretrains(shape: Shape) -> Contestant:
 
 
 def transformers_pretrains(shape: Shape, *, compiled: bool = False) -> Contestant:
-    """BertForPreTraining, which works out the words of all tokens."""
+    """BertForPreTraining, which computes vocabulary logits for all tokens."""
     import torch
     import transformers as library
 
     from benchmarks.speed.transformers_torch import config_of, trains
 
     def inputs(batch: Batch) -> dict[str, Any]:
-        labels = np.full(batch["input_ids"].shape, -100)  # of no loss
+        labels = np.full(batch["input_ids"].shape, -100)  # ignored by the loss
         used = batch["masked_lm_weights"] > 0
         row = np.repeat(np.arange(len(labels)), used.sum(1))
         labels[row, batch["masked_lm_positions"][used]] = batch["masked_lm_ids"][used]

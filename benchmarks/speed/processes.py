@@ -68,7 +68,7 @@ def prepare() -> None:
     rng = random.Random(1)
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = [f"w{number}" for number in range(WORDS)]
-    # The vocabulary that such models have: it makes the gradient as large as theirs.
+    # A vocabulary of realistic size makes the gradient as large as in real models.
     (WORK / "bert_config.json").write_text(json.dumps(CONFIG))
     vocabulary = tokens + words
     count = int(CONFIG["vocab_size"])
@@ -135,7 +135,7 @@ def _sums(row: Row) -> Row:
 
 
 def rank(dtype: str) -> None:
-    """What each of two processes does: copies, and sums with the other one."""
+    """The work of each of two processes: copies, and sums with the other process."""
     import numpy as np
     import tensorflow as tf
 

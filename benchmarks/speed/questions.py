@@ -1,4 +1,4 @@
-"""Contestants that answer the questions of cmrc2018: the same windows and batches."""
+"""Contestants that answer cmrc2018's questions, with the same windows and batches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _examples(split: str) -> list[Example]:
 
 
 def rows(examples: list[Example], length: int) -> Features:
-    """As a run cuts them."""
+    """The windows of examples, as a run cuts them."""
     from bert_mgpu.tasks.span_qa import dataset
 
     return dataset.featurise(
@@ -73,7 +73,7 @@ def ours_answers(shape: Shape, **flags: Any) -> Contestant:
 
 
 def ours_answers_predicts(shape: Shape) -> Contestant:
-    """The logits of some windows, as a run batches them, and the answers."""
+    """Predicts logits, in batches as a run makes them, and chooses the answers."""
     task = _task(shape)
     towers, examples = towers_of(task, shape, {}), _examples("trial")[:_PREDICTED]
     there = rows(examples, shape.length)
@@ -122,7 +122,7 @@ def _inputs(batch: Batch, trains: bool) -> dict[str, Any]:
 def transformers_answers(
     shape: Shape, *, precision: str = "float32", compiled: bool = False
 ) -> Contestant:
-    """BertForQuestionAnswering; batches of similar lengths, which are ours."""
+    """BertForQuestionAnswering, on our batches of rows of similar length."""
     from benchmarks.speed.transformers_torch import trains
 
     step = trains(_model(shape), precision, compiled)
@@ -135,7 +135,7 @@ def transformers_answers(
 
 
 def transformers_answers_predicts(shape: Shape) -> Contestant:
-    """The same windows, sorted by length: the logits alone, without any choice."""
+    """Predicts the same windows, sorted by length: logits alone, answers not chosen."""
     import torch
 
     examples = _examples("trial")[:_PREDICTED]

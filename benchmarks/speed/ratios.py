@@ -1,4 +1,4 @@
-"""What two contestants are compared by, and the bounds of it."""
+"""The ratios by which contestants are compared, and their bounds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import NamedTuple
 from benchmarks.harness import Measured
 
 Results = dict[str, Measured]
-Ratio = Callable[[Results], list[float]]  # one a round, or one in all
+Ratio = Callable[[Results], list[float]]  # one value per round, or a single one
 
 
 class Claim(NamedTuple):
-    """A ratio and its bound, none where it is only reported.
+    """A ratio and its bound; no bound where it is only reported.
 
-    ">=" and "<=" are those of the target, "1 +-" of the distance from 1.
+    With ">=" and "<=" the ratio is compared with the target; with "1 +-" the target is
+    the largest distance from 1.
     """
 
     ratio: Ratio
@@ -36,7 +37,7 @@ def near_one(distance: float, ratio: Ratio) -> Claim:
 
 
 def speed(one: str, other: str) -> Ratio:
-    """Work a second of one over that of the other."""
+    """Work per second of one over that of the other."""
     return lambda found: [
         a / b for a, b in zip(found[one].rates, found[other].rates, strict=True)
     ]
@@ -48,18 +49,18 @@ def duration(one: str, other: str) -> Ratio:
 
 
 def seconds(name: str) -> Ratio:
-    """Of one step."""
+    """Seconds of one step."""
     return lambda found: [found[name].work / rate for rate in found[name].rates]
 
 
 def rate(name: str) -> Ratio:
-    """Work a second."""
+    """Work per second."""
     return lambda found: found[name].rates
 
 
 def per_pass(one: str, single: str) -> Ratio:
-    """Of one, which takes a pass and its rounds, the passes a second over those of
-    what takes a single pass.
+    """Passes per second of one, which makes a pass and its rounds, over those of
+    `single`, which makes one pass.
     """
 
     def ratio(found: Results) -> list[float]:
@@ -89,7 +90,7 @@ def memory(one: str, other: str) -> Ratio:
 
 
 def memory_with(one: str, other: str, key: str) -> Ratio:
-    """The same, with MB that one reports added to the other's."""
+    """Like `memory`, with the MB that one reports under `key` added to the other's."""
     return lambda found: _over(
         found[one].peak_mb, found[other].peak_mb + found[one].report[key]
     )
@@ -106,10 +107,10 @@ def whole_memory(one: str, other: str) -> Ratio:
 
 
 def growth(one: tuple[str, str], other: tuple[str, str]) -> Ratio:
-    """The memory that as many more rows take, (few, more) of one over the other.
+    """The memory that additional rows take, of one over the other: pairs (few, more).
 
-    What is there for any number of rows cancels out. But XLA's compiler must need less
-    than the few rows do: the peak would be the compiler's.
+    What does not depend on the number of rows cancels out. But XLA's compiler must need
+    less than the few rows do, or else the peak would be the compiler's.
     """
 
     def ratio(found: Results) -> list[float]:
@@ -120,10 +121,10 @@ def growth(one: tuple[str, str], other: tuple[str, str]) -> Ratio:
 
 
 def planned(name: str) -> Ratio:
-    """What --plan says that steps take over what they took at most."""
+    """The memory of steps according to --plan over their measured peak."""
     return lambda found: _over(found[name].report["planned_mb"], found[name].peak_mb)
 
 
 def reported(key: str, one: str, other_key: str, other: str) -> Ratio:
-    """Of what contestants report at their end."""
+    """A value that one reports at its end over a value that the other reports."""
     return lambda found: _over(found[one].report[key], found[other].report[other_key])

@@ -1,4 +1,4 @@
-"""The figures of texts that are rewritten."""
+"""The figures for rewriting texts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _one_by_one(data: str, shape: Shape, target: float) -> Figure:
 
 
 def _batches(data: str, shape: Shape, target: float | None) -> Figure:
-    """target: texts a second."""
+    """target: texts per second that must be reached; None: only reported."""
     absolute = rate(OURS)
     return Figure(
         f"{data} rewritten, {shape.layers} x {shape.hidden}, batch 32, float32",

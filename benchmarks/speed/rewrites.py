@@ -1,9 +1,9 @@
-"""Contestants that rewrite texts: as many words are written as the reference has.
+"""Contestants that rewrite texts, writing as many words as the references have.
 
-Weights are random, so what is written has no sense, and the true tags take the place of
-the model's, which are computed all the same. Others write a reference's tokens from
-left to right: a decoder of the same size with a cache, or the encoder alone, which
-reads everything anew for each token as UniLM does without a cache.
+Weights are random, so the words make no sense, and the true tags replace the model's,
+which are computed all the same. The others write as many tokens as the reference has
+from left to right: a decoder of the same size with a cache, or the encoder alone, which
+reads everything anew for each token, like UniLM without a cache.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 _MAX_INSERT, _MARKER = 12, "[SLOT]"
 _ENGLISH = SHARED / "data" / "vocab" / "uncased_vocab.txt"
-# Texts of a round: of those that come one by one, of us, and of the slower peers.
+# Texts of a round: one by one; in batches, ours; in batches, the slower peers'.
 _FEW, _MANY, _SOME = 12, 512, 64
 _NEVER = -1e30
 
 
 class Texts(NamedTuple):
-    """Texts, the tags that make their targets, and the tokens of these."""
+    """Texts, the tags that turn them into their targets, and the targets' lengths."""
 
     tokenizer: Tokenizer
     examples: list[Example]
@@ -40,7 +40,7 @@ class Texts(NamedTuple):
 
 @functools.cache
 def _texts(data: str, count: int, length: int) -> Texts:
-    """Some of the scored pairs, evenly spaced: those that tags make, and that fit."""
+    """Evenly spaced pairs of the dev set that tags can express and that fit a row."""
     from bert_mgpu.tasks.rewriting import tags
     from bert_mgpu.text.edits import edits_of
 
@@ -92,7 +92,7 @@ def _settings(shape: Shape, streams: bool) -> Any:
 
 
 def _task(shape: Shape, texts: Texts) -> Any:
-    """A task that takes the true tags for its own."""
+    """A task that uses the true tags instead of its own."""
     from bert_mgpu.config.rewriting import RewriteChoice
     from bert_mgpu.core.task import Forward
     from bert_mgpu.tasks.rewriting.decoding import TAGS
@@ -112,7 +112,7 @@ def _task(shape: Shape, texts: Texts) -> Any:
                 scores = found[TAGS]
                 values = np.full_like(scores.values, _NEVER)
                 segments = own.ragged["segment_ids"].values
-                # Behind the source stands its end, whose tag is the last one.
+                # After the source comes its end, whose tag is the last one.
                 at = np.flatnonzero(segments == 1)
                 values[at, np.concatenate([*self.true])] = 0.0
                 return {**found, TAGS: Ragged(values, scores.offsets)}
@@ -131,7 +131,7 @@ def _task(shape: Shape, texts: Texts) -> Any:
 
 
 def ours_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Contestant:
-    """Texts to rewritten texts: as a run does, or each by itself as a server does."""
+    """Rewrites texts: all as a run does, or each by itself as a server does."""
     from bert_mgpu.data.forward_batching import PassShape
     from bert_mgpu.evaluation.forward import forward
     from bert_mgpu.runs.run import expect_few_shapes
@@ -140,7 +140,7 @@ def ours_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Conte
     texts = _texts(data, _FEW if one_by_one else _MANY, shape.length)
     task, settings = _task(shape, texts), _settings(shape, streams=one_by_one)
     towers, rounds = towers_of(task, shape, {}), list[int]()
-    masks = list[tuple[int, int]]()  # rows and masks of a row, of the passes
+    masks = list[tuple[int, int]]()  # for each pass: rows, and masks of a row
     known = list[PassShape]()
 
     def passed(rows: Any) -> Any:
@@ -219,7 +219,7 @@ class _Turn(NamedTuple):
 
 
 def _turns(shape: Shape, texts: Texts, batch: int) -> Iterator[_Turn]:
-    """The texts as peers batch them: those with targets of similar length together."""
+    """The texts in batches for the peers, with targets of similar length together."""
     import torch
 
     ids = _features(texts, shape.length).ragged["input_ids"]
@@ -256,7 +256,7 @@ def _peer_texts(shape: Shape, data: str, one_by_one: bool) -> tuple[Texts, int]:
 def bert2bert_rewrites(
     shape: Shape, *, data: str, one_by_one: bool = False
 ) -> Contestant:
-    """transformers' `generate`, greedy with its cache, and the texts of its ids."""
+    """transformers' greedy `generate` with its cache; ids are made texts again."""
     import torch
     import transformers as library
 
@@ -290,9 +290,9 @@ def bert2bert_rewrites(
 
 
 def unilm_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Contestant:
-    """A [MASK] behind all that there is becomes the next token, without a cache.
+    """A [MASK] at the end becomes the next token, again and again, without a cache.
 
-    The input reads itself alone, what is written all that stands before it.
+    The input attends only to itself, each written token to all that precedes it.
     """
     import torch
     import transformers as library

@@ -30,7 +30,7 @@ ROUNDS = 5  # of each contestant, in turns
 
 
 def by_script(folder: pathlib.Path, file: pathlib.Path, count: int) -> float:
-    """Texts a second of the pass over the file, as the script's log says it."""
+    """Texts per second of the pass over the file, from the script's log."""
     command = [
         *(sys.executable, "run_classifier_mgpu.py", f"--output_dir={folder}"),
         *("--do_predict=true", f"--predict_file={file}", "--predict_format=text"),
@@ -43,7 +43,7 @@ def by_script(folder: pathlib.Path, file: pathlib.Path, count: int) -> float:
 
 
 class Loaded:
-    """A process that predicts the texts with `bert_mgpu.load` when it is told to."""
+    """A process that predicts the texts with `bert_mgpu.load` on request."""
 
     CODE = """
 import pathlib, sys, time
@@ -106,7 +106,7 @@ class Server:
         return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
 
     def ask(self, texts: Sequence[str], until: float, times: list[float]) -> int:
-        """A client: one text a request until the time is up; -> wrong answers."""
+        """A client: sends one text per request until the time is up; counts errors."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         faults, number = 0, 0
         while time.monotonic() < until:
@@ -123,7 +123,7 @@ class Server:
 
 
 def clients(server: Server, texts: Sequence[str], count: int, seconds: float) -> Any:
-    """The figures of so many clients at once."""
+    """The figures of `count` clients at once."""
     began = time.monotonic()
     times: list[list[float]] = [[] for _ in range(count)]
     faults = [0] * count
@@ -170,7 +170,7 @@ def main() -> int:
     loaded.close()
     server = Server(folder)
     try:
-        clients(server, texts, 1, 5)  # shapes are traced
+        clients(server, texts, 1, 5)  # warms up: shapes are traced
         clients(server, texts, flags.clients, 20)
         alone = clients(server, texts, 1, 30)
         many = clients(server, texts, flags.clients, 60 * flags.minutes)

@@ -1,4 +1,4 @@
-"""Contestants that tag the entities of cluener: the same rows, sizes and batches."""
+"""Contestants that tag cluener's entities, with the same rows, sizes and batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _tags() -> list[str]:
 
 
 def rows(split: str, length: int, crf: bool = False) -> Features:
-    """As a run reads them."""
+    """The rows of a split, as a run reads them."""
     from bert_mgpu.config.finetuning import FinetuneConfig
     from bert_mgpu.tasks import reader, registry
     from bert_mgpu.tasks.tagging import dataset
@@ -77,7 +77,7 @@ def ours_tags(
 
 
 def ours_tags_predicts(shape: Shape, *, crf: bool = False) -> Contestant:
-    """The logits of all rows of the dev set, as a run batches them, and their tags."""
+    """Predicts logits of the dev set, in batches as a run makes them, and the tags."""
     from bert_mgpu.tasks.tagging.decoding import TaggedSet
 
     towers, there = _towers(shape, crf, {}), rows("dev", shape.length)
@@ -108,7 +108,7 @@ def ours_tags_predicts(shape: Shape, *, crf: bool = False) -> Contestant:
 
 
 def ours_decodes(sentences: int, units: int) -> Contestant:
-    """The best tags of random logits, and the probability of each."""
+    """Decodes random logits: the best tags, and the probability of each."""
     from bert_mgpu.model import crf
     from bert_mgpu.tasks.tagging import bio, decoding
 
@@ -156,7 +156,7 @@ def _inputs(batch: Batch) -> dict[str, Any]:
 def transformers_tags(
     shape: Shape, *, precision: str = "float32", compiled: bool = False
 ) -> Contestant:
-    """BertForTokenClassification; batches of similar lengths, which are ours."""
+    """BertForTokenClassification, on our batches of rows of similar length."""
     from benchmarks.speed.transformers_torch import trains
 
     step = trains(_model(shape), precision, compiled)
@@ -165,7 +165,7 @@ def transformers_tags(
 
 
 def transformers_tags_predicts(shape: Shape) -> Contestant:
-    """The dev set, sorted by length, and the likeliest tag of each token."""
+    """Predicts the dev set, sorted by length: the likeliest tag of each token."""
     import torch
 
     model, there = _model(shape).eval(), rows("dev", shape.length)

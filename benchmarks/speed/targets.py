@@ -1,4 +1,4 @@
-"""The figures: who takes turns, what is compared, and what must be reached."""
+"""The figures: their contestants, what is compared, and what must be reached."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pretrains(whose: str, **options: Any) -> Maker:
     return f"{whose}_pretrains", {"shape": SMALL, **options}
 
 
-# Activations of more than 1 GB.
+# Contestants whose activations take more than 1 GB.
 PLANNED = {
     "4 x 256, 32 rows of 512": ours(HALF._replace(steps=1)),
     "12 x 384, 8 rows of 512": ours(DEEP._replace(steps=1)),
@@ -95,7 +95,7 @@ def float32(shape: Shape) -> dict[str, Maker]:
 
 
 def towers_of_a_gpu(precision: str, batch: int, length: int) -> Figure:
-    """1, 2 and 4 towers share a batch."""
+    """A batch divided among 1, 2 and 4 towers of one GPU."""
     shape = BASE._replace(batch=batch, length=length, steps=20)
     contestants = {
         f"{count} x {batch // count}": ours(shape, precision=precision, n_gpus=count)
@@ -319,7 +319,7 @@ FIGURES = {
             "time / without": [at_most(1.4, duration("block", OURS))],
         },
         {
-            # All need more than XLA's compiler, which else would be the peak.
+            # All need more than XLA's compiler, which would otherwise be the peak.
             "4 rows": ours(DEEP._replace(batch=4)),
             "8 rows": ours(DEEP),
             "12 rows": ours(DEEP._replace(batch=12)),
@@ -402,7 +402,7 @@ FIGURES = {
     ),
 }
 
-# Beside the same table, where there is a GPU.
+# Measured in addition where there is a GPU.
 GPU_FIGURES = {
     f"gpu_{name}_{length}": towers_of_a_gpu(precision, batch, length)
     for name, precision in (("fp32", "float32"), ("bf16", "bfloat16"))

@@ -9,7 +9,7 @@ from benchmarks.speed.workloads import SEED, Shape
 
 
 def towers_of(task: Any, shape: Shape, flags: dict[str, Any]) -> Any:
-    """One on one device; flags: of a run."""
+    """A single tower on one device; flags: of a run."""
     from bert_mgpu.checkpoints.pretrained import Pretrained
     from bert_mgpu.config.finetuning import FinetuneConfig
     from bert_mgpu.distributed import devices, topology

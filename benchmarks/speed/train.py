@@ -43,7 +43,7 @@ from benchmarks.speed.workloads import MAX_ROUNDS
 
 PACKAGES = ("tensorflow", "bert-tensorflow", "torch", "transformers")
 ALL_FIGURES = FIGURES | GPU_FIGURES
-# Figures with fewer rounds, or that others disturbed so much, are not written: torch's
+# Figures with fewer rounds, or with more load from others, are not written: torch's
 # threads wait for each other, so a busy machine slows it down more than us.
 MIN_ROUNDS, MAX_OTHER_LOAD = 5, 0.1
 
@@ -51,7 +51,7 @@ MIN_ROUNDS, MAX_OTHER_LOAD = 5, 0.1
 def _arguments(
     maker: str, options: dict[str, Any], card: str | None, trial: bool
 ) -> list[str]:
-    """Of the contestant's process."""
+    """The command-line arguments of a contestant's process."""
     if "shape" in options:
         shape = options["shape"]
         shape = shape.tiny() if trial else shape
@@ -61,7 +61,7 @@ def _arguments(
 
 
 def _tokenizers() -> tuple[Results, dict[str, Any]]:
-    """What tokenizer.py has measured, and where."""
+    """The results of tokenizer.py, and its machine."""
     path = RESULTS / "tokenizer.json"
     if not path.exists():
         raise FailedError(f"{path} is not there: run benchmarks.speed.tokenizer first")
@@ -95,7 +95,7 @@ def _say(text: str) -> None:
 
 
 def run(name: str, rounds: int, card: str | None, trial: bool) -> dict[str, Any]:
-    """card: the name of the GPU that is measured, else it is the CPU."""
+    """Measures a figure. card: the name of the GPU to use; None: the CPU."""
     figure, cards = ALL_FIGURES[name], "0" if card else ""
     where = machine(*PACKAGES) | ({"gpu": card} if card else {})
     if figure.contestants or figure.memory:
@@ -126,7 +126,7 @@ def run(name: str, rounds: int, card: str | None, trial: bool) -> dict[str, Any]
 
 
 def met(row: dict[str, Any]) -> bool | None:
-    """None where nothing has to be reached."""
+    """Whether a row reaches its target; None where it has none."""
     held = [claim["met"] for claim in row["claims"]]
     return None if None in held else any(held)
 
@@ -198,7 +198,7 @@ def markdown(figures: dict[str, Any]) -> str:
 
 
 def write(report: pathlib.Path, name: str, record: dict[str, Any]) -> None:
-    """Replaces this figure alone."""
+    """Writes a figure into the report, keeping the others."""
     done = json.loads(report.read_text()) if report.exists() else {}
     done[name] = record
     figures = {name: done[name] for name in ALL_FIGURES if name in done}

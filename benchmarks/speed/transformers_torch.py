@@ -1,8 +1,9 @@
 """Contestants of transformers and torch, with the settings of transformers' Trainer.
 
-Those are: scaled-dot-product attention, torch's fused AdamW, a clip, and for bfloat16
-autocast over float32 weights. Eager, or compiled by torch.compile as its flag
---torch_compile does: with no settings, so that a second length makes it one for all.
+Those are: scaled-dot-product attention, torch's fused AdamW, gradient clipping, and for
+bfloat16 autocast over float32 weights. Eager, or compiled by torch.compile as Trainer's
+flag --torch_compile does: with default settings, so that a second length makes torch
+compile once more, for all lengths.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _device() -> str:
 
 
 def _held() -> tuple[float, float]:
-    """As harness.resident, of the GPU where there is one."""
+    """Like harness.resident, but for the memory of the GPU where there is one."""
     import torch
 
     if _device() == "cpu":
@@ -86,7 +87,7 @@ def _placed(batch: Mapping[str, Any]) -> dict[str, Any]:
 def trains(
     model: Any, precision: str = "float32", compiled: bool = False
 ) -> Callable[[Any], float]:
-    """A function that trains one step."""
+    """A function that trains on one batch and returns the loss."""
     import torch
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
@@ -125,7 +126,7 @@ def transformers(
 
 
 def _rows(features: Features) -> list[dict[str, Any]]:
-    """What a tokenized data set gives to transformers' collator."""
+    """The rows as a tokenized data set gives them to transformers' collator."""
     ids = [features.ragged["input_ids"].row(i).tolist() for i in range(len(features))]
     return [
         {
@@ -139,7 +140,7 @@ def _rows(features: Features) -> list[dict[str, Any]]:
 
 
 def _collator() -> Any:
-    """Pads to the longest row of a batch."""
+    """The collator that pads to the longest row of a batch."""
     import transformers as library
 
     tokenizer = library.BertTokenizer(vocab=str(VOCAB_FILE))
@@ -149,8 +150,8 @@ def _collator() -> Any:
 def trainer(shape: Shape, *, compiled: bool = False) -> Contestant:
     """transformers' Trainer with dynamic padding and length grouping.
 
-    Its sampler, collator, optimizer and clip, in a loop by hand without its logging
-    and callbacks: Trainer itself needs accelerate too.
+    Its sampler, collator, optimizer and clipping in a hand-written loop, without its
+    logging and callbacks: Trainer itself would also need accelerate.
     """
     import torch
     from transformers.trainer_pt_utils import LengthGroupedSampler
@@ -163,7 +164,7 @@ def trainer(shape: Shape, *, compiled: bool = False) -> Contestant:
         LengthGroupedSampler(shape.batch, lengths=lengths, generator=generator)
     )
     batches = iter(lambda: list(itertools.islice(order, shape.batch)), [])
-    # It sorts 50 batches at a time, and puts the longest row of all to the front.
+    # The sampler sorts 50 batches at a time, and puts the longest row of all first.
     batches = itertools.islice(batches, WINDOW, None)
     rounds = windows(batches, lambda numbers: max(lengths[n] for n in numbers))
 

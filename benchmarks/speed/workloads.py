@@ -1,4 +1,4 @@
-"""What the contestants work on: sizes of models, random batches, real headlines."""
+"""What the contestants work on: model sizes, random batches and real headlines."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ VOCAB_FILE = SHARED / "data" / "vocab" / "chinese_vocab.txt"
 TITLES = SHARED / "data" / "thucnews_title"
 SEED = 1
 WARM_UP = 2  # steps of each shape; the first compiles
-# Of every so many steps of headlines a round takes every fifth, by length: so a policy
-# that sorts is measured on its long batches as on its short ones.
+# From every 50 batches a round takes every fifth in order of length, so that a policy
+# that sorts is measured on its long batches as well as on its short ones.
 WINDOW, EVERY = 50, 5
-MAX_ROUNDS = 20  # whose shapes are warmed up
+MAX_ROUNDS = 20  # the shapes of so many rounds are warmed up
 
 
 class Shape(NamedTuple):
@@ -55,7 +55,7 @@ class Shape(NamedTuple):
         return json.loads(self.config.to_google_json())
 
     def tiny(self) -> Shape:
-        """The same with next to no work, for a trial."""
+        """The same shape with next to no work, for a trial."""
         few = self._replace(layers=2, hidden=32, heads=2, steps=1)
         return few._replace(length=min(few.length, 128))
 
@@ -78,7 +78,7 @@ def trains_full_length(
     frozen: int | None = None,
     report: Callable[[], dict[str, Any]] = dict,
 ) -> Contestant:
-    """Trains one random batch over and over."""
+    """Trains on the same random batch over and over."""
     batch = full_length(shape)
     flops = {
         "needed_gflop_per_step": round(needed_flops(shape, CLASSES, frozen) / 1e9, 3)
@@ -125,7 +125,7 @@ def windows(batches: Iterable[Item], size: Callable[[Item], float]) -> list[list
 def trains_headlines(
     shape: Shape, padding: str, step: Callable[[Batch], float]
 ) -> Contestant:
-    """Trains headlines that share batches by one of our policies."""
+    """Trains on headlines, batched by one of our padding policies."""
     return trains_rows(headlines("sub_train.txt"), shape, padding, step)
 
 

@@ -1,1 +1,1 @@
-"""Experiments behind a table or a picture of the documents."""
+"""Experiments behind the tables and pictures in the documentation."""

@@ -24,11 +24,11 @@ from benchmarks.runner import Row, Table
 
 WORK = ROOT / "build" / "accuracy"
 SEEDS = (1, 2, 3)
-# What a result has beside its row of the plan.
+# What a result has besides its row of the plan.
 MEASURED = ("padding", "eval_accuracy", "eval_loss", "macro_f1", "steps", "seconds")
 # Flags that only some rows have; without them the script's defaults hold.
 OTHERS = ("precision", "optimizer", "slot_bits")
-# Beside 1 x 24 with the defaults.
+# Compared with 1 x 24 and the defaults.
 CHEAPER: list[Row] = [
     {"precision": "bfloat16"},
     {"optimizer": "adamw"},
@@ -51,25 +51,25 @@ def _row(n_gpus: int, batch: int, scaling: str, seed: int, **other: Any) -> Row:
 
 
 def planned() -> list[Row]:
-    """The rows of the table; those of one seed stand together."""
+    """The rows of the table, grouped by seed."""
     rows = []
     for seed in SEEDS:
         same_batch = [(1, 24), (2, 12), (6, 4)]
         rows += [_row(n, batch, "none", seed) for n, batch in same_batch]
         rows += [_row(n, 24, scaling, seed) for n in (2, 6) for scaling in SCALINGS]
     long = {"rows": 45_000, "epochs": 1, "learning_rate": 2e-4, "dev": "sub_dev.txt"}
-    # As Google trains, then as that other framework did.
+    # As Google trains, then as the other framework (see below) did.
     for others in ({}, {"precision": "bfloat16", "optimizer": "adamw"}):
         rows.append(_row(1, 32, "none", SEEDS[0], **long, **others))
     for seed in SEEDS:
         rows += [_row(1, 24, "none", seed, **others) for others in CHEAPER]
-    # Whether the rules fail by Google's missing bias correction alone.
+    # Whether the rules fail only because Google's optimizer lacks bias correction.
     rows += [
         _row(n, 24, scaling, SEEDS[0], optimizer="adamw")
         for n in (2, 6)
         for scaling in SCALINGS
     ]
-    # What another framework reached: see docs/performance.md.
+    # For comparison with what another framework reached: see docs/performance.md.
     rows += [
         _row(1, 32, "none", seed, rows=12_000, dev="sub_dev.txt") for seed in SEEDS
     ]
@@ -94,7 +94,7 @@ def prepare() -> None:
 
 
 def flags_of(row: Row) -> dict[str, Any]:
-    """What run_classifier_mgpu.py is given for a row of the table."""
+    """The flags of run_classifier_mgpu.py for a row of the table."""
     weights = WORK / "model"
     flags = {
         "task_name": "thucnews",
@@ -113,7 +113,7 @@ def flags_of(row: Row) -> dict[str, Any]:
         "keep_checkpoint_max": 1,
         "cache_dir": WORK / "cache",
     }
-    ours = ("rows", "epochs", "dev")  # names of this file
+    ours = ("rows", "epochs", "dev")  # not flags, but names of this file
     return flags | {key: value for key, value in row.items() if key not in ours}
 
 
@@ -134,7 +134,7 @@ def _run(row: Row) -> Row:
 
 
 def _groups(*keys: str) -> dict[tuple, list[Row]]:
-    """Results that differ in nothing else than the seed, by these settings."""
+    """Results by the values of these settings: those of a group differ in the seed."""
     groups: dict[tuple, list[Row]] = {}
     for result in TABLE.results():
         groups.setdefault(tuple(result.get(key) for key in keys), []).append(result)

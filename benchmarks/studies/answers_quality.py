@@ -69,7 +69,7 @@ def prepare() -> None:
 
 
 def flags_of(row: Row, start: pathlib.Path | str) -> dict[str, Any]:
-    """What run_squad_mgpu.py is given for a row; start: the weights."""
+    """The flags of run_squad_mgpu.py for a row; start: the initial weights."""
     data = SHARED / "data" / "cmrc2018"
     return {
         "task_name": "cmrc2018",
@@ -97,7 +97,7 @@ def flags_of(row: Row, start: pathlib.Path | str) -> dict[str, Any]:
 
 
 class Sets(NamedTuple):
-    """The windows of both sets, by the code of bert_mgpu, and what they are of."""
+    """The windows of both sets, made by bert_mgpu, and what they belong to."""
 
     config: SquadConfig
     task: SpanQa
@@ -119,7 +119,7 @@ def sets_of(row: Row) -> Sets:
 
 
 def first_weights(row: Row, task: SpanQa) -> pathlib.Path:
-    """The folder, for both sides, of the real weights and a random head."""
+    """The folder of the pretrained weights and a random head, used by both sides."""
     folder, model = WORK / "first" / str(row["seed"]), WORK / "model"
     if not folder.exists():
         config = BertConfig.from_json_file(model / "bert_config.json", "gelu_erf")
@@ -140,7 +140,7 @@ def first_weights(row: Row, task: SpanQa) -> pathlib.Path:
 
 
 def _padded(rows: Features, numbers: Sequence[int]) -> dict[str, Any]:
-    """Windows as transformers' collator pads them: to the longest one."""
+    """Windows padded to the longest one, as by transformers' collator."""
     import torch
 
     taken = rows.take(np.asarray(numbers))
@@ -150,14 +150,14 @@ def _padded(rows: Features, numbers: Sequence[int]) -> dict[str, Any]:
     for name, key in (("input_ids", "input_ids"), ("segment_ids", "token_type_ids")):
         batch[key] = np.zeros(mask.shape, int)
         batch[key][mask] = taken.ragged[name].values
-    for name in (STARTS, ENDS):  # beyond the row: no loss
+    for name in (STARTS, ENDS):  # positions beyond the row are ignored by the loss
         places = taken.dense[name].astype(int)
         batch[name] = np.where(places < 0, mask.shape[1], places)
     return {name: torch.tensor(array) for name, array in batch.items()}
 
 
 def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
-    """transformers' model after its training, and the number of steps."""
+    """The trained transformers model, and the number of steps."""
     import transformers
 
     steps = sets.config.steps_of(len(sets.train), BATCH)
@@ -181,7 +181,7 @@ def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
 
 
 def answered(model: Any, sets: Sets) -> AnsweredSet:
-    """The scored windows by transformers' model, in float32."""
+    """The answers of transformers' model to the scored windows, in float32."""
     import torch
 
     rows, logits = sets.scored, []
@@ -196,7 +196,7 @@ def answered(model: Any, sets: Sets) -> AnsweredSet:
 
 
 def work(row: Row) -> Row:
-    """The result of a row."""
+    """The result of a row of the plan."""
     sets, began = sets_of(row), time.time()
     start = first_weights(row, sets.task)
     output = WORK / "runs" / runner.name_of(row)

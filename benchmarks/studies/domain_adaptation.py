@@ -37,7 +37,7 @@ class Start(NamedTuple):
     """Where fine-tuning starts."""
 
     title: str
-    corpus: str | None = None  # that was read before
+    corpus: str | None = None  # of the further pretraining
 
 
 STARTS = {
@@ -49,7 +49,7 @@ FINE_TUNED = ((500, 6), (2_000, 3), (2_000, 10), (10_000, 2))  # rows, epochs of
 
 
 def planned() -> list[Row]:
-    """2,000 rows with three seeds, the others with one."""
+    """The runs with 2,000 rows have three seeds, the others one."""
     return [
         {"start": start, "rows": count, "epochs": epochs, "seed": seed}
         for count, epochs in FINE_TUNED
@@ -59,7 +59,7 @@ def planned() -> list[Row]:
 
 
 def _texts(corpus: str) -> list[str]:
-    """TEXTS texts: headlines, or sentences of laws that are as long (19 characters)."""
+    """TEXTS texts: headlines, or sentences of laws about as long (19 characters)."""
     found = [text for document in corpora.CORPORA[corpus]() for text in document]
     if corpus == "headlines":
         lines = (SHARED / "data" / "thucnews_title" / "full_dev.txt").read_text("utf-8")
@@ -71,7 +71,7 @@ def _texts(corpus: str) -> list[str]:
 
 
 def _weights(start: str) -> pathlib.Path:
-    """Where fine-tuning starts; pretrained first, or on, where that is not done."""
+    """The weights where fine-tuning starts; made or completed first if necessary."""
     _, corpus = STARTS[start]
     if corpus is None:
         return accuracy_by_towers.WORK / "model" / "bert_model.ckpt"
@@ -80,7 +80,7 @@ def _weights(start: str) -> pathlib.Path:
         return further_pretraining.pretrained(WORK / start, texts)
 
 
-# Several workers may need one.
+# Several workers may need the same weights.
 _PRETRAINED = {start: threading.Lock() for start in STARTS}
 
 
@@ -88,7 +88,7 @@ def _run(row: Row) -> Row:
     began = time.time()
     values = {"n_gpus": 1, "train_batch_size": 32, "lr_scaling": "none"}
     values |= {"learning_rate": 1e-4, "dev": "full_dev.txt"} | row
-    # Google's optimizer takes steps that are too long where there are so few.
+    # With so few steps, those of Google's optimizer are too long.
     values |= {"optimizer": "adamw", "precision": "bfloat16"}
     output = WORK / "runs" / runner.name_of(row)
     row_of_accuracy = {k: v for k, v in values.items() if k != "start"}
@@ -111,7 +111,7 @@ def _accuracies() -> dict[tuple[int, int], dict[str, list[float]]]:
 
 
 def _error(values: list[float]) -> float:
-    """Standard error over seeds; of one run, that of 10,000 evaluated rows."""
+    """The standard error over seeds; for a single run, over 10,000 evaluated rows."""
     if len(values) > 1:
         return statistics.stdev(values) / len(values) ** 0.5
     share = values[0] / 100
@@ -119,14 +119,14 @@ def _error(values: list[float]) -> float:
 
 
 def _gain(before: list[float], after: list[float]) -> str:
-    """Over the weights as published: paired by seed, where there are more."""
+    """The gain over the published weights, paired by seed if there are several."""
     pairs = [new - old for old, new in zip(before, after, strict=False)]
     error = f" ± {_error(pairs):.2f}" if len(pairs) > 1 else ""
     return f"{statistics.mean(pairs):+.2f}{error}"
 
 
 def table() -> str:
-    """Gains are over the weights as published, paired by seed."""
+    """The table; gains are over the published weights, paired by seed."""
     lines = ["| labelled rows x epochs | start | accuracy, % | gain | seeds |"]
     lines.append("|---|---|---|---|---|")
     for (rows, epochs), found in _accuracies().items():

@@ -33,7 +33,7 @@ from benchmarks.harness import RESULTS, ROOT, SHARED, OtherLoad
 DATA, WORK = SHARED / "data", pathlib.Path(tempfile.gettempdir(), "bert_mgpu_features")
 CHINESE, TINY = WORK / "zh_e5_small", WORK / "tiny"
 TITLES = DATA / "thucnews_title" / "sub_train.txt"
-FORMS = {  # flags of ours
+FORMS = {  # flags of our script
     "jsonl": {"output_file": "out.jsonl"},
     "npz": {"output_file": "out.npz"},
     "npz float16": {"output_file": "out.npz", "output_dtype": "float16"},
@@ -79,7 +79,7 @@ def prepare() -> None:
 
 
 def headlines(count: int) -> Iterator[str]:
-    """The first ones; from the start again where there are not as many."""
+    """The first headlines, repeated from the start if there are too few."""
     lines = TITLES.read_text(encoding="utf-8").splitlines()
     return (lines[n % len(lines)].split("\t")[0] for n in range(count))
 
@@ -87,7 +87,7 @@ def headlines(count: int) -> Iterator[str]:
 def run(
     command: list[str], model: pathlib.Path, texts: Iterator[str], **flags: object
 ) -> tuple[dict[str, object], pathlib.Path]:
-    """A script on texts: its seconds, bytes and peak, and where its output is."""
+    """Runs a script on texts; its time, bytes and peak memory, and its output file."""
     source, output = WORK / "in.txt", WORK / str(flags.pop("output_file"))
     source.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     given = {

@@ -37,7 +37,7 @@ CONFIG = {
     "type_vocab_size": 2,
 }
 LENGTH, BATCH, TRIAL = 128, 64, 60
-HELD_OUT = 20  # one document of so many
+HELD_OUT = 20  # one document out of so many
 MEASURED = (
     *("steps", "seconds", "examples_per_second", "tokens_per_second"),
     *("masked_lm_accuracy", "perplexity", "curve", "bytes_per_token"),
@@ -49,7 +49,7 @@ def planned() -> list[Row]:
 
 
 def _write(documents: list[list[str]], name: str) -> None:
-    """A corpus and its records."""
+    """Writes a corpus and its records."""
     text = "\n".join("".join(f"{line}\n" for line in lines) for lines in documents)
     (WORK / f"{name}.txt").write_text(text, encoding="utf-8")
     flags = {"input_file": WORK / f"{name}.txt", "vocab_file": VOCABULARY}
@@ -79,7 +79,7 @@ def _records_of(output: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def _tokens_a_row() -> float:
-    """Of the training records, [CLS] and [SEP] included."""
+    """The mean length of the training records, with [CLS] and [SEP]."""
     from bert_mgpu.data import pretraining_records, record_rows
 
     path = WORK / "train.tfrecord"
@@ -124,7 +124,7 @@ def _run(row: Row) -> Row:
     runner.call("run_pretraining_mgpu.py", kept | dev | {"output_dir": output})
     records, scores = _records_of(output), runner.scores(output)
     tokens = _tokens_a_row()
-    # Of equally many examples each.
+    # Each record of the log covers equally many examples.
     rate = statistics.harmonic_mean(one["examples_per_second"] for one in records[1:])
     size = (WORK / "train.txt").stat().st_size
     rows = json.loads((WORK / ".train.tfrecord.json").read_text())["rows"]

@@ -1,4 +1,4 @@
-"""Pretrains the weights of ../shared/models further on texts of a line each."""
+"""Pretrains the weights of ../shared/models further on texts of one line each."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _COMMON = {"max_seq_length": LENGTH, "dynamic_masking": "true"}
 _TRAINING = {"train_batch_size": 32, "padding": "bucket", "seed": 1, "log_steps": 50}
 _TRAINING |= {"max_predictions_per_seq": MASKED, "keep_checkpoint_max": 1}
 _TRAINING |= {"precision": "bfloat16", "save_checkpoints_steps": 200}
-# The weights have no head for masked words: it learns alone first.
+# The weights have no masked-LM head: it is first trained alone.
 _HEAD = {"num_train_steps": 700, "num_warmup_steps": 70, "learning_rate": 1e-3}
 _HEAD |= {"freeze": "^bert/"}
-_EPOCHS = 3  # of all together
+_EPOCHS = 3  # of training everything, after the head
 
 
 def pretrained(
     folder: pathlib.Path, texts: Callable[[], Sequence[str]]
 ) -> pathlib.Path:
-    """A checkpoint of run_pretraining_mgpu.py below the folder, made or finished.
+    """A checkpoint by run_pretraining_mgpu.py below the folder, made if necessary.
 
-    Goes on where it was killed. Masked words alone: each line is a document. The
-    pooler, which neither they nor the published weights know, is left out: fine-tuning
-    starts it at random by its own seed.
+    Continues where it was killed. The objective is masked LM alone: each line is a
+    document. The pooler, which neither the objective trains nor the published weights
+    contain, is left out: fine-tuning initialises it at random by its own seed.
     """
     weights = folder / "weights" / "bert_model.ckpt"
     if google_read.is_there(str(weights)):

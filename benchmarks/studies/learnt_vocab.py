@@ -61,7 +61,7 @@ def _records(name: str, part: str) -> pathlib.Path:
 
 
 def prepare() -> None:
-    """The text, the vocabulary and the records, each made once."""
+    """Makes the texts, the vocabulary and the records, each once."""
     WORK.mkdir(parents=True, exist_ok=True)
     if not (WORK / "dev.txt").exists():
         documents = list(corpora.laws())

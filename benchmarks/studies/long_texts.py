@@ -29,7 +29,7 @@ from benchmarks.runner import Row, Table
 WORK = ROOT / "build" / "long_texts"
 ZIP = SHARED / "data" / "nltk_movie_reviews" / "movie_reviews.zip"
 _SCORED = 400
-_SAVED_EVERY = 40  # steps of a row, which then may be killed
+_SAVED_EVERY = 40  # steps, so that a killed row can resume
 TRAINING = {
     "train_batch_size": 8,
     "eval_batch_size": 16,
@@ -41,7 +41,7 @@ TRAINING = {
 
 
 def planned() -> list[Row]:
-    """One seed of each, then two more of those that are compared."""
+    """One seed of each kind, then two more of those that are compared."""
     compared: list[Row] = [
         {"length": 512, "segments": 1, "reads": "head_tail"},
         {"length": 256, "segments": 4, "reads": "mean"},

@@ -2,10 +2,10 @@
 
     python -m benchmarks.studies.many_questions
 
-130,000 questions on 19,000 contexts, drawn from the words of a vocabulary, in SQuAD's
-form. They are read, tokenized and kept as a run does it, and read again from the cache.
-Each part is a process of its own; the peak is that above its memory before. Writes
-benchmarks/results/many_questions.json. Needs ../shared (a vocabulary).
+130,000 questions on 19,000 contexts, in SQuAD's format, of random words from a
+vocabulary. They are read, tokenized and cached as in a run, then read from the cache.
+Each part is a process of its own; peaks are relative to its memory before reading.
+Writes benchmarks/results/many_questions.json. Needs ../shared (a vocabulary).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LENGTH = 384
 
 
 def draw(path: pathlib.Path) -> None:
-    """Writes the file."""
+    """Writes a file of random questions in SQuAD's format."""
     rng, questions = random.Random(1), 0
     lines = VOCAB.read_text(encoding="utf-8").splitlines()
     words = [word for word in lines if word.isalpha()]
@@ -58,7 +58,7 @@ def draw(path: pathlib.Path) -> None:
 
 
 def read(folder: pathlib.Path) -> dict[str, float]:
-    """Seconds and megabytes of reading the set, from the file or from the cache."""
+    """Reads the set, from the file or the cache; its size, the time and peak memory."""
     model = folder / "model"
     config = FinetuneConfig(
         task_name="squad",

@@ -1,14 +1,15 @@
-"""Does the data doctor find what was planted into real data?
+"""Does the data doctor find faults that were planted into real data?
 
     python -m benchmarks.studies.planted_faults
 
 Five sets of ../shared/data, 2,000 rows to train on and 400 to evaluate, as TSV files.
-One fault at a time is planted into them, and the doctor is asked. A fault counts as
-found where a line that it does not say of the sound set names it: its place, where it
-has one. Rows that cannot be read have to end a training, too, with the same place.
-Then 100 of the 2,000 labels become another one: how many of them does --check_labels
-show first, and how many among all that it doubts? And a third of the labels are
-shuffled: of how many rows more is the label doubted?
+One fault at a time is planted into them, and the doctor checks the files. A fault
+counts as found if a line of the report that the sound set does not have names it, with
+its place where it has one. Rows that cannot be read must also end a training, with an
+error that names the same place.
+Then 100 of the 2,000 labels are changed: how many of those are among the first that
+--check_labels shows, and how many among all that it doubts? Last, a third of the labels
+are shuffled: how many more labels are doubted?
 The result is benchmarks/results/planted_faults.json.
 """
 
@@ -29,13 +30,13 @@ from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks.classification import wrong_labels
 
 _NEARLY = "with nearly the text of a row of train"
-WRONG, SHOWN = 100, 20  # labels that are planted; of the doctor's that are shown
-ONE = ("single",)  # the types with a label in each row
+WRONG, SHOWN = 100, 20  # wrong labels that are planted; doubted ones that are shown
+ONE = ("single",)  # the types with one class per row
 FOUND, MISSED, ABSENT = "found", "not found", ""
 
 
 class Planted(NamedTuple):
-    """A fault: what it does to the lines of train and dev, and the word to look for."""
+    """A fault: how it changes the lines of train and dev, and the text to look for."""
 
     plant: Callable[[list[bytes], list[bytes], random.Random], None]
     says: str
@@ -64,7 +65,7 @@ def _replace(index: int, change: Callable[[bytes], bytes]) -> Callable:
 
 
 def _relabel(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
-    """Five rows stand there a second time, with another label."""
+    """Repeats five rows with another label."""
     labels = sorted(set(map(_label, train)))
     for line in train[:5]:
         other = rng.choice([label for label in labels if label != _label(line)])
@@ -72,26 +73,26 @@ def _relabel(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
 
 
 def _rare(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
-    """All but three rows of a label are gone."""
+    """Removes all but three rows of a label."""
     least = _label(train[0])
     rows = [line for line in train if _label(line) == least]
     train[:] = [line for line in train if _label(line) != least] + rows[:3]
 
 
 def _nearly(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
-    """Fifty rows of train stand in dev, with a full stop more."""
+    """Copies fifty rows of train to dev, with a full stop added."""
     dev += [_joined(_texts(line) + b".", _label(line)) for line in train[:50]]
 
 
 def _mistyped(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
-    """The fifty longest rows of train stand in dev, with a letter missing."""
+    """Copies the fifty longest rows of train to dev, with a letter missing."""
     for line in sorted(train, key=len)[-50:]:
         text = _texts(line).decode()
         dev.append(_joined((text[:9] + text[10:]).encode(), _label(line)))
 
 
 def _swapped(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
-    """The columns of the first text and the label."""
+    """Swaps the columns of the first text and the label."""
     for lines in (train, dev):
         lines[:] = [
             _joined(_label(line), *_texts(line).split(b"\t")[1:], line.split(b"\t")[0])
@@ -167,7 +168,7 @@ FAULTS = {
 
 
 def _asked(folder: pathlib.Path, real: Real, width: int, fault: Planted | None) -> set:
-    """The doctor's lines."""
+    """The findings of the doctor, as a set of lines."""
     vocabulary, length = real.vocabulary, 512
     if fault and fault.vocabulary:
         vocabulary = {"chinese": "uncased", "uncased": "chinese"}[vocabulary]
@@ -182,7 +183,7 @@ def _asked(folder: pathlib.Path, real: Real, width: int, fault: Planted | None) 
 def _run(
     command: list[str], flags: dict[str, Any], folder: pathlib.Path
 ) -> tuple[int, str]:
-    """The exit code and all that it prints, files named within the folder."""
+    """Runs a command; its exit code and output, with paths relative to the folder."""
     given = [f"--{name}={value}" for name, value in flags.items()]
     done = subprocess.run(
         [sys.executable, *command, *given],
@@ -214,7 +215,7 @@ def _flags(
 
 
 def _trained(folder: pathlib.Path, real: Real, width: int) -> str:
-    """The last line of a training of the smallest model; "" where it went well."""
+    """The last line of a training of a tiny model; "" where it succeeded."""
     config = {"vocab_size": 21128, "hidden_size": 8, "num_hidden_layers": 1}
     config |= {"num_attention_heads": 1, "intermediate_size": 8}
     vocab_file = DATA / "vocab" / f"{real.vocabulary}_vocab.txt"
@@ -259,7 +260,7 @@ def _outcome(name: str, real: Real) -> dict[str, dict[str, str]]:
 
 
 def _labels(real: Real) -> dict[str, int | float]:
-    """How many of the labels that are doubted were planted wrong."""
+    """How many labels are doubted, and how many of those were planted wrong."""
     rng = random.Random(1)
     rows = rng.sample(sorted(set(real.rows())), TRAIN)
     labels = [row[-1] for row in rows]

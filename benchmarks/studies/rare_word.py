@@ -56,7 +56,7 @@ STARTS = {
     "with": "pretrained further, with the names",
     "with invented": "pretrained further, with invented names",
 }
-TEXTS, LABELLED, UNLABELLED = 15_000, 1_000, 40  # UNLABELLED: of each name, at most
+TEXTS, LABELLED, UNLABELLED = 15_000, 1_000, 40  # UNLABELLED: at most, per name
 LENGTH = 30  # characters of a review that are used
 EPOCHS, SEEDS = 5, (1, 2, 3)
 SETS = {
@@ -66,23 +66,23 @@ SETS = {
     "invented frames": "short texts of an invented name",
     "cut": "the reviews, the name cut out",
 }
-MEASURED = (*SETS, "seconds")  # of a set: name -> [texts, right ones, sum of p]
+MEASURED = (*SETS, "seconds")  # a set: name -> [texts, right ones, sum of p]
 
 
 class Review(NamedTuple):
     category: str
-    text: str  # at most LENGTH characters, of any name's neighbourhood
+    text: str  # at most LENGTH characters, around the name if there is one
     name: str | None
 
 
 def _place(text: str) -> str:
-    """A stable random order."""
+    """A sort key that gives a stable random order."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @functools.cache
 def reviews() -> list[Review]:
-    """All different reviews that hold at most one name, in a stable random order."""
+    """All distinct reviews with at most one name, in a stable random order."""
     any_name = re.compile("|".join(CATEGORY), re.IGNORECASE)
     found: dict[str, Review] = {}
     with zipfile.ZipFile(ARCHIVE) as archive:
@@ -106,7 +106,7 @@ class Split(NamedTuple):
     labelled: list[Review]
     plain: list[Review]  # unlabelled, without a name
     named: list[Review]  # unlabelled, with one
-    held_out: list[Review]  # with a name, in no training set
+    held_out: list[Review]  # with a name, not used in training
 
 
 @functools.cache
@@ -124,7 +124,7 @@ def split() -> Split:
 
 @functools.cache
 def invented() -> dict[str, str]:
-    """For each name two characters of the vocabulary that stand in no review."""
+    """Name -> two characters of the vocabulary that occur in no review."""
     read = {character for review in reviews() for character in review.text}
     words = (accuracy_by_towers.WORK / "model" / "vocab.txt").read_text("utf-8").split()
     unread = [w for w in words if len(w) == 1 and "一" <= w <= "龥" and w not in read]
@@ -138,7 +138,7 @@ def _replaced(review: Review, word: str) -> str:
 
 
 def corpus(start: str) -> list[str]:
-    """TEXTS reviews without a label."""
+    """TEXTS reviews without labels, to pretrain on."""
     found = split()
     named = [review.text for review in found.named]
     if start == "with invented":
@@ -150,7 +150,7 @@ def corpus(start: str) -> list[str]:
 
 
 def _tests() -> dict[str, list[tuple[str, str, str]]]:
-    """(category, text, name) of every set that is predicted."""
+    """The sets to predict: (category, text, name) of each of their texts."""
     held_out, new = split().held_out, invented()
 
     def replaced(words: Mapping[str, str]) -> list[tuple[str, str, str]]:
@@ -247,7 +247,7 @@ def planned() -> list[Row]:
 
 
 def _shares(results: Sequence[Row], name: str) -> list[float]:
-    """The right category's mean probability in percent, of each of the names."""
+    """The right category's mean probability in percent, for each name."""
     return [
         100
         * sum(r[name][word][2] for r in results)
@@ -257,7 +257,7 @@ def _shares(results: Sequence[Row], name: str) -> list[float]:
 
 
 def _cells(results: Sequence[Row], name: str) -> str:
-    """Right ones of all texts and the mean probability over names, in percent."""
+    """Accuracy over texts and mean probability over names, in percent."""
     texts, right = (
         sum(r[name][word][i] for r in results for word in CATEGORY) for i in (0, 1)
     )
@@ -267,7 +267,7 @@ def _cells(results: Sequence[Row], name: str) -> str:
 
 
 def _gain(before: Sequence[Row], after: Sequence[Row], name: str) -> str:
-    """Of the probability, name by name."""
+    """The gain in probability, paired by name."""
     pairs = zip(_shares(before, name), _shares(after, name), strict=True)
     gains = [new - old for old, new in pairs]
     error = statistics.stdev(gains) / len(gains) ** 0.5
@@ -275,7 +275,7 @@ def _gain(before: Sequence[Row], after: Sequence[Row], name: str) -> str:
 
 
 def table() -> str:
-    """Percent; errors are those over names, of means over seeds."""
+    """The tables, in percent; errors are over names, of means over seeds."""
     found = {
         start: [row for row in TABLE.results() if row["start"] == start]
         for start in STARTS

@@ -1,4 +1,4 @@
-"""Five sets of ../shared/data: texts and a label in each row."""
+"""Five sets of ../shared/data, with texts and a label in each row."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from benchmarks.harness import SHARED
 DATA = SHARED / "data"
 TRAIN, DEV = 2_000, 400  # rows
 Rows = list[tuple[str, ...]]  # texts, then the label
-Lines = Sequence[Sequence[str]]  # the same
+Lines = Sequence[Sequence[str]]  # likewise
 
 
 class Real(NamedTuple):
-    """A set: its rows, its vocabulary, its type."""
+    """A set: its rows, its vocabulary and the type of its task."""
 
     rows: Callable[[], Rows]
     vocabulary: str
@@ -57,7 +57,7 @@ SETS = {
 
 
 def write(folder: pathlib.Path, train: Lines, dev: Lines, kind: str = "single") -> None:
-    """Writes the rows of a set, and its task.json of this type."""
+    """Writes the rows of a set, and a task.json whose type is `kind`."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, lines in (("train", train), ("dev", dev)):
         text = "".join("\t".join(line) + "\n" for line in lines)

@@ -3,9 +3,10 @@
     python -m benchmarks.studies.rewrite_data
 
 The ads are the train sets of advertisegen and taodescribe. Ten times as many are ten
-copies whose segments end in the number of the copy, so that none is a repetition and
-the bank grows tenfold, too. Each run is a process; the peak is that of its resident
-memory. Writes benchmarks/results/rewrite_data.json. Needs ../shared.
+copies whose segments end in the number of the copy, so that none is a duplicate and
+the bank of phrases grows tenfold, too. Each run is a process of its own, whose peak
+resident memory is measured. Writes benchmarks/results/rewrite_data.json. Needs
+../shared.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from benchmarks.harness import RESULTS, SHARED, machine
 
 SETS = SHARED / "data" / "rewrite_data"
 SCRIPT = pathlib.Path(__file__).parents[2] / "data_prep" / "make_rewrite_data.py"
-RUNS = {  # copies, flags
+RUNS = {  # name -> copies, flags
     "1x": (1, ["--workers=1"]),
     "10x": (10, ["--workers=1"]),
     "1x, near": (1, ["--workers=1", "--negatives=near:1"]),
@@ -39,7 +40,7 @@ def ads() -> Iterator[str]:
 
 
 def measured(flags: list[str]) -> tuple[float, float, float]:
-    """Seconds, seconds of the processor and peak megabytes of a run."""
+    """Wall-clock seconds, CPU seconds and peak megabytes of a run."""
     began = time.perf_counter()
     child = subprocess.Popen([sys.executable, SCRIPT, *flags])
     _, status, used = os.wait4(child.pid, 0)

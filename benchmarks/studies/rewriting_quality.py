@@ -55,19 +55,19 @@ PLAIN: Variants = {"4 rounds": {}}
 KEPT: Variants = {
     f"keep_bias {bias:g}": {"keep_bias": bias} for bias in (0, 0.5, 1, 2, 4)
 }
-_WHOLE = 0.3  # share of utterance_mixed whose text is complete already
+_WHOLE = 0.3  # share of utterance_mixed whose texts are already complete
 _SCORED = 1000  # pairs
 
 
 class Data(NamedTuple):
-    """A set of pairs, and how it is trained on."""
+    """A set of pairs, and how to train on it."""
 
-    pairs: str  # of READERS
+    pairs: str  # a name in READERS
     max_seq_length: int
     rows: int | None  # to train on
     epochs: int
     variants: Variants
-    start: str = "head"  # stage of the head; or "weights", without it; or "random"
+    start: str = "head"  # with the head's stage; "weights": without it; or "random"
     lower: bool = False  # scored without case
 
 
@@ -82,7 +82,7 @@ DATA = {
         "utterances", 80, None, 4, variants=PLAIN, start="random"
     ),
 }
-_MASKS = 8  # of a row, while the head learns
+_MASKS = 8  # in a row, while the head is trained
 _HEAD_STEPS = 500  # of 32 rows
 
 
@@ -96,7 +96,7 @@ TABLE = Table(RESULTS / "rewriting_quality.json", planned(), ("scores", "seconds
 
 
 def mixed() -> dict[str, list[pairs.Pair]]:
-    """The same; a share of them are complete already, and stay as they are."""
+    """The utterances, but a share of sources are complete, to be left as they are."""
     drawn = random.Random(1)
     return {
         split: [
@@ -148,9 +148,9 @@ def first_model(name: str) -> pathlib.Path:
 
 
 def make_head(name: str, max_seq_length: int) -> None:
-    """Trains the head of masked words alone, on all texts of the training pairs.
+    """Trains the masked-LM head alone, on all texts of the training pairs.
 
-    Goes on where it was killed.
+    Continues where it was killed.
     """
     model, head = first_model(name), WORK / "heads" / name
     if (head / f"model.ckpt-{_HEAD_STEPS}.index").exists():
@@ -186,7 +186,7 @@ def make_head(name: str, max_seq_length: int) -> None:
 
 
 def start_of(data: Data) -> dict[str, Any]:
-    """The flags of a model before its training on pairs."""
+    """The flags that name the model from which training on pairs starts."""
     if data.start == "random":
         model = first_model(data.pairs)
         small = WORK / "small.json"
@@ -203,7 +203,7 @@ def start_of(data: Data) -> dict[str, Any]:
 
 
 def scores(data: Data, texts: list[str]) -> dict[str, float]:
-    """Exact matches, BLEU-4 (of characters in Chinese), SARI and rewritten texts."""
+    """Exact matches, BLEU-4 (of characters in Chinese), SARI and changed texts."""
     from sacrebleu.metrics.bleu import BLEU
 
     from bert_mgpu.tasks.rewriting import metrics
@@ -227,7 +227,7 @@ def scores(data: Data, texts: list[str]) -> dict[str, float]:
     }
     whole = [t for t, s, to in zip(texts, sources, targets, strict=True) if s == to]
     alone = [s for s, to in zip(sources, targets, strict=True) if s == to]
-    if len(whole) > 100:  # rows that are complete, and left alone
+    if len(whole) > 100:  # rows that are complete and should be left alone
         found["left_alone"] = 100 * statistics.mean(map(str.__eq__, whole, alone))
         part = [pair for pair in zip(texts, targets, sources, strict=True)
                 if pair[1] != pair[2]]  # fmt: skip
@@ -236,7 +236,7 @@ def scores(data: Data, texts: list[str]) -> dict[str, float]:
 
 
 def work(row: Row) -> Row:
-    """The scores of a row of the plan, by each variant."""
+    """The scores of a row of the plan, for each variant."""
     began, data = time.time(), DATA[row["data"]]
     output = WORK / "runs" / runner.name_of(row)
     flags: dict[str, Any] = TRAINING | {

@@ -41,8 +41,8 @@ from bert_mgpu.training.optimizers import Optimizer
 
 Weights = dict[str, tf.Tensor]
 RESULTS = harness.RESULTS / "sensitivity.json"
-HALF_UNIT = 2.0**-24  # of float32, relative
-# name -> (towers, with XLA, error of the first weights)
+HALF_UNIT = 2.0**-24  # in the last place of float32, relative
+# name -> (towers, with XLA, relative error of the initial weights)
 RUNS = {
     "1 x 24": (1, True, 0.0),
     "6 x 4": (6, True, 0.0),
@@ -52,7 +52,7 @@ RUNS = {
 
 
 def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
-    """The task, its first state, the batch [1, B, ...] and the rate of a step."""
+    """The task, its first state, and functions step -> batch [1, B, ...] and rate."""
     accuracy_by_towers.prepare()
     folder = tempfile.mkdtemp()
     given = accuracy_by_towers.flags_of(accuracy_by_towers.planned()[0])
@@ -198,10 +198,10 @@ def measure(steps: int) -> dict[str, Any]:
 
 
 def _in_float64(task: Classification, now: dict, batch: dict, step: int) -> list[dict]:
-    """How float64 sees the two ends of the difference between 1 x 24 and 6 x 4.
+    """The change of the float64 gradient from the weights of 1 x 24 to those of 6 x 4.
 
     A gradient that is wrong in float32 would not change like this in float64, and
-    one that jumps would not change in proportion.
+    one that jumps would not change in proportion to the distance.
     """
     gradient = _gradient_of(task, False, tf.float64)
     wide = [

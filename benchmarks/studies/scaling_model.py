@@ -4,8 +4,8 @@
 
 A step computes, waits for the slowest GPU, sums gradients over the network and updates
 the weights. Efficiency is the speed of a GPU among n over that of one alone. Nothing is
-measured here: it is arithmetic on data sheets, held against what others published. Both
-stand in benchmarks/results/scaling_model.json; predictions are written beside them.
+measured here: it is arithmetic on data sheets, compared with published results. Both
+are in benchmarks/results/scaling_model.json; predictions are written beside them.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from benchmarks.harness import ROOT
 
 RESULTS = harness.RESULTS / "scaling_model.json"
 
-# -- the maths: seconds, bytes, bytes a second ----------------------------------
+# -- the maths: seconds, bytes, bytes per second --------------------------------
 
 
 class Link(NamedTuple):
     """A message of m bytes takes latency + m / bandwidth (Hockney 1994)."""
 
     latency: float
-    bandwidth: float  # of one direction, that an all-reduce reaches
+    bandwidth: float  # in one direction, as reached by an all-reduce
 
 
 class Cluster(NamedTuple):
     per_node: int  # GPUs
-    inside: Link  # of a GPU to the others of its node
-    between: Link  # of a node to others, all its adapters together
+    inside: Link  # from a GPU to the others of its node
+    between: Link  # from a node to others, all its adapters together
     memory: float  # bandwidth of a GPU's memory
 
 
 class Net(NamedTuple):
     parameters: float
-    wire: int  # bytes of a gradient on the network
+    wire: int  # bytes of a gradient's value on the network
     overlap: float = 0.0  # share of a turn's computation that hides communication
 
 
@@ -51,13 +51,13 @@ def ring(size: float, n: int, link: Link) -> float:
     """2 (n - 1) messages of size / n bytes (Patarasuk & Yuan 2009).
 
     No all-reduce sends fewer bytes; halving and doubling (Rabenseifner 2004) sends as
-    many in 2 log2(n) messages: it waits less for latency alone.
+    many in 2 log2(n) messages, which saves nothing but latency.
     """
     return 2 * (n - 1) * (link.latency + size / n / link.bandwidth)
 
 
 def flat(size: float, n: int, cluster: Cluster) -> float:
-    """A ring over all GPUs: every round waits for the slowest link on the way."""
+    """A ring over all GPUs: every round waits for the slowest link in it."""
     link = cluster.inside
     if n > cluster.per_node:
         slow = min(link.bandwidth, cluster.between.bandwidth)
@@ -67,15 +67,15 @@ def flat(size: float, n: int, cluster: Cluster) -> float:
 
 def hierarchical(size: float, n: int, cluster: Cluster) -> float:
     """Reduce-scatter inside the node, rings over the nodes, all-gather inside."""
-    # Each GPU of a node has its part of the bytes in a ring of its own, and its part of
-    # the adapters, as in Horovod's NCCLHierarchicalAllreduce.
+    # Each GPU of a node sends its share of the bytes in a ring of its own, with its
+    # share of the adapters, as in Horovod's NCCLHierarchicalAllreduce.
     nodes = math.ceil(n / cluster.per_node)
     inside = ring(size, min(n, cluster.per_node), cluster.inside)
     return inside + ring(size, nodes, cluster.between)
 
 
 def slowest(n: int) -> float:
-    """The largest of n normal numbers, in standard deviations (Blom 1958)."""
+    """The expected maximum of n normal numbers, in standard deviations (Blom 1958)."""
     return statistics.NormalDist().inv_cdf((n - 0.375) / (n + 0.25))
 
 
@@ -88,9 +88,9 @@ def step_seconds(
     spread: float,
     reduce: Reduce = flat,
 ) -> float:
-    """turn: of a forward and a backward pass; turns: of them before an update.
+    """The time of a step. turn: of a forward and backward pass; turns: per update.
 
-    spread: standard deviation of the time of GPUs, as a share of it.
+    spread: the standard deviation of the GPUs' times, as a share of their mean.
     """
     waited = reduce(net.wire * net.parameters, n, cluster) - net.overlap * turn
     update = 28 * net.parameters / cluster.memory  # Adam reads w g m v, writes w m v
@@ -100,17 +100,17 @@ def step_seconds(
 def turn_seconds(
     net: Net, cluster: Cluster, n: int, step: float, turns: int, spread: float
 ) -> float:
-    """The inverse of step_seconds for a flat ring, of one GPU or without overlap."""
+    """The inverse of step_seconds for a flat ring, for one GPU or without overlap."""
     rest = step - step_seconds(net, cluster, n, 0.0, turns, spread)
     return rest / turns / (1 + spread * slowest(n))
 
 
 def flops(layers: int, width: int, length: int) -> float:
-    """Of a row's three passes, but for the vocabulary (Narayanan et al. 2021, 5.1)."""
+    """FLOPs of a row's three passes, vocabulary aside (Narayanan et al. 2021, 5.1)."""
     return 72 * layers * length * width**2 * (1 + length / (6 * width))
 
 
-# -- held against what others published -----------------------------------------
+# -- compared with published results --------------------------------------------
 
 DATA = json.loads(RESULTS.read_text())
 LINKS = {name: Link(a, share * b) for name, (a, b, share) in DATA["links"].items()}
@@ -119,20 +119,20 @@ CLUSTERS = {
     name: Cluster(per_node, LINKS[inside], LINKS[between], memory)
     for name, (per_node, inside, between, memory) in DATA["clusters"].items()
 }
-WHOLE_JOBS = "FG"  # with start, checkpoints and evaluation: nothing is fitted to them
+WHOLE_JOBS = "FG"  # sources that time start, checkpoints and evaluation: not fitted
 
 
 class Run(NamedTuple):
-    """Pairs are of a base, one GPU or one node, and of the run with many."""
+    """A published result. Pairs: a base of one GPU or one node, and the large run."""
 
     source: str
     net: str
     cluster: str
     gpus: Sequence[int]
     what: str
-    rows: int  # of a GPU in a turn
-    turns: Sequence[int]  # before an update
-    rates: Sequence[float]  # rows a second of all GPUs
+    rows: int  # per GPU in a turn
+    turns: Sequence[int]  # per update
+    rates: Sequence[float]  # rows per second of all GPUs
 
     def published(self) -> float:
         return self.rates[1] / self.gpus[1] / (self.rates[0] / self.gpus[0])
@@ -146,7 +146,7 @@ class Run(NamedTuple):
         return turns[1] * self.rows / step / of_gpu
 
     def error(self, spread: float) -> float:
-        """In points of efficiency; above 0 where too much was promised."""
+        """In percentage points of efficiency; above 0 if the prediction is too high."""
         return 100 * (self.predicted(spread) - self.published())
 
 
@@ -158,18 +158,18 @@ def mean_error(runs: Sequence[Run], spread: float) -> float:
 
 
 def fitted(runs: Sequence[Run]) -> float:
-    """The spread with the smallest mean error, to a thousandth."""
+    """The spread with the smallest mean error, to the nearest thousandth."""
     return min((x / 1000 for x in range(101)), key=lambda x: mean_error(runs, x))
 
 
 def left_out(runs: Sequence[Run], alike: Callable[[Run, Run], bool]) -> float:
-    """Mean error of each run by the spread of those that are not like it."""
+    """The mean error of runs, each with the spread fitted to the runs unlike it."""
     spreads = [fitted([x for x in runs if not alike(x, run)]) for run in runs]
     return statistics.fmean(abs(r.error(x)) for r, x in zip(runs, spreads, strict=True))
 
 
 def errors() -> dict[str, float]:
-    """The spread, and errors in points."""
+    """The fitted spread, and errors in percentage points."""
     steps = [run for run in RUNS if run.source not in WHOLE_JOBS]
     jobs = [run for run in RUNS if run.source in WHOLE_JOBS]
     spread = fitted(steps)
@@ -195,7 +195,7 @@ BETWEEN = ("10 Gbit/s", "25 Gbit/s", "100 Gbit/s", "200 Gbit/s", "8 x 200 Gbit/s
 
 
 class Case(NamedTuple):
-    """Nodes of 8 A100."""
+    """A setting on nodes of 8 A100."""
 
     model: str
     between: str = "25 Gbit/s"
@@ -214,7 +214,7 @@ class Case(NamedTuple):
         return one / many
 
     def overtakes(self, spread: float) -> int | None:
-        """The fewest GPUs, a power of two, that are faster than one node."""
+        """The smallest power of two of GPUs that are faster than one node."""
         node = 8 * self.efficiency(8, spread)
         more = (n for n in SIZES[4:] if n * self.efficiency(n, spread) > node)
         return next(more, None)
@@ -248,7 +248,7 @@ def published_table(spread: float) -> str:
 
 
 def predicted_table(model: str, spread: float) -> str:
-    """In percent; then the fewest GPUs that are faster than one node."""
+    """Efficiencies in percent, then the fewest GPUs that are faster than one node."""
     rows = []
     for name, change in CASES.items():
         case = Case(model, **change)

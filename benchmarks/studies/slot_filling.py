@@ -39,7 +39,7 @@ TABLE = Table(
 
 
 def prepare() -> None:
-    """Makes the texts to write in, and trains the model, below build/slot_filling."""
+    """Makes the texts with slots, and trains the model, below build/slot_filling."""
     WORK.mkdir(parents=True, exist_ok=True)
     rows = (
         {"source": slot_ranking.with_slot(each, SLOT)} for each in slot_ranking.slots()
@@ -60,7 +60,7 @@ def prepare() -> None:
 
 
 def fills(rounds: int) -> list[str]:
-    """What is written in each slot."""
+    """The text that the model writes in each slot."""
     flags = {"output_dir": WORK / "writer", "do_predict": True, "num_candidates": 1}
     flags |= {"predict_file": WORK / "slots.jsonl", "predict_batch_size": 64}
     runner.call("run_classifier_mgpu.py", flags | {"fill_rounds": rounds})
@@ -73,7 +73,7 @@ def fills(rounds: int) -> list[str]:
 
 
 def preferred(written: list[str]) -> float:
-    """The share of fills that the ranker puts above nine drawn phrases."""
+    """The share of fills that the ranker puts above the nine other phrases."""
     folder = WORK / "asked"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

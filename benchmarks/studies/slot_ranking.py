@@ -44,7 +44,7 @@ TRAINING = {
     "keep_checkpoint_max": 1,
 }
 HEAD_STEPS, INFILL_STEPS = 150, 300  # of 32 rows
-_LONGEST = 100  # characters of an ad, which a row then holds with its phrase
+_LONGEST = 100  # characters of an ad, so that a row can hold it with its phrase
 SCORES = ("hit_at_1", "hit_at_3", "mrr")
 
 
@@ -77,15 +77,15 @@ def slots() -> list[dict[str, Any]]:
 
 
 def with_slot(group: dict[str, Any], slot: str) -> str:
-    """The ad of a group with something in the place of its phrase."""
+    """The ad of a group, with `slot` in place of its phrase."""
     ad, start = group["ad"], group["start"]
     return ad[:start] + slot + ad[start + len(group["phrase"]) :]
 
 
 def ranking_rows(group: dict[str, Any], right: str) -> Iterator[str]:
-    """Rows of bert-ad's form: flag, index (not read), phrase, ad with the slot.
+    """Rows in bert-ad's format: flag, index (not read), phrase, ad with the slot.
 
-    A slot is as long as the phrase beside it, as in the rows that are learnt.
+    The slot is as long as the phrase beside it, as in the training rows.
     """
     for flag, own in ((1, right), *((0, each) for each in group["negatives"])):
         blanked = with_slot(group, "“" * len(own))
@@ -93,7 +93,7 @@ def ranking_rows(group: dict[str, Any], right: str) -> Iterator[str]:
 
 
 def prepare() -> None:
-    """Makes rows, weights and pretrained weights below build/slot_ranking."""
+    """Makes rows, weights and further pretrained weights below build/slot_ranking."""
     model, data = WORK / "model", WORK / "data"
     if not (model / "bert_model.ckpt.index").exists():
         script = SHARED / "models" / "make_tf1_checkpoint.py"
@@ -121,7 +121,7 @@ def prepare() -> None:
 
 
 def pretrain(records: Any, start: Any, output: Any, flags: dict[str, Any]) -> None:
-    """Goes on where it was killed."""
+    """Pretrains; continues where it was killed."""
     if (output / f"model.ckpt-{flags['num_train_steps']}.index").exists():
         return
     own = {name: value for name, value in TRAINING.items() if "epochs" not in name}
@@ -148,7 +148,7 @@ def work(row: Row) -> Row:
     }
     runner.call("run_classifier_mgpu.py", flags)
     found, seconds = runner.scores(output), round(time.time() - began)
-    if row == planned()[0]:  # slot_filling asks it about what is written
+    if row == planned()[0]:  # slot_filling judges its fills by this ranker
         shutil.copytree(output, RANKER, dirs_exist_ok=True)
     shutil.rmtree(output)
     return row | {n: round(found[n], 4) for n in SCORES} | {"seconds": seconds}

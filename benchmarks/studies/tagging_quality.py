@@ -46,19 +46,19 @@ from bert_mgpu.tasks.tagging.task import Tagging
 WORK = ROOT / "build" / "tagging_quality"
 OURS, THEIRS = "bert_mgpu", "transformers"
 SEEDS = (1, 2, 3)
-FACTORS = (1, 10, 100, 1000)  # on the rate of the head, with a random field
+FACTORS = (1, 10, 100, 1000)  # of the head's learning rate, with a random field
 RATE, WARMUP = 1e-4, 0.1
-_SAVED_EVERY = 100  # steps of a row, which then may be killed
+_SAVED_EVERY = 100  # steps, so that a killed row can resume
 SCORES = ("precision", "recall", "f1")
-# What a result has beside its row of the plan. f1_argmax: of each token's likeliest
+# What a result has besides its row of the plan. f1_argmax: of each token's likeliest
 # tag, read as seqeval's default mode reads it; f1_new: f1 of the texts that are not in
 # the training file. seconds: of the whole row, with evaluation and exports.
 MEASURED = (*SCORES, "f1_argmax", "f1_new", "steps", "seconds")
 
 
 class Data(NamedTuple):
-    files: dict[str, str]  # of ../shared/data, by split
-    task: dict[str, Any]  # more of task.json
+    files: dict[str, str]  # split -> path below ../shared/data
+    task: dict[str, Any]  # additional entries of task.json
     length: int
     batch: int
     epochs: int
@@ -67,7 +67,7 @@ class Data(NamedTuple):
 DATA = {
     "cluener": Data(
         {split: f"cluener/{split}.json" for split in ("train", "dev")},
-        {"repair_bio": BEGIN},  # one span lies in another
+        {"repair_bio": BEGIN},  # some spans lie within others
         *(64, 32, 3),
     ),
     "weibo": Data(
@@ -112,7 +112,7 @@ def prepare() -> None:
 
 
 def flags_of(row: Row, start: pathlib.Path | str) -> dict[str, Any]:
-    """What run_classifier_mgpu.py is given for a row; start: the weights."""
+    """The flags of run_classifier_mgpu.py for a row; start: the initial weights."""
     data = DATA[row["data"]]
     own = {key: row[key] for key in ("seed", "crf", "head_lr_factor") if key in row}
     return own | {
@@ -135,18 +135,18 @@ def flags_of(row: Row, start: pathlib.Path | str) -> dict[str, Any]:
     }
 
 
-# -- the rows and the weights that both train with ----------------------------------
+# -- the rows and weights that both sides train with --------------------------------
 
 
 class Sets(NamedTuple):
-    """The rows of a data set, by the code of bert_mgpu, and what they are of."""
+    """The rows of a data set, made by bert_mgpu, and what they belong to."""
 
     task: Tagging
     train: Features
     scored: Features
     examples: Sequence[Example]  # of `scored`
     truth: list[list[Span]]  # of each example
-    is_new: list[bool]  # of each example: its text is not in the training file
+    is_new: list[bool]  # of each example: whether its text is not in the training file
 
 
 def sets_of(row: Row) -> Sets:
@@ -167,7 +167,7 @@ def sets_of(row: Row) -> Sets:
 
 
 def first_weights(row: Row, task: Tagging) -> pathlib.Path:
-    """The folder, for both sides, of the real weights and a random head."""
+    """The folder of the pretrained weights and a random head, used by both sides."""
     folder, model = WORK / "first" / f"{row['data']}-{row['seed']}", WORK / "model"
     if not folder.exists():
         config = BertConfig.from_json_file(model / "bert_config.json", "gelu_erf")
@@ -192,7 +192,7 @@ def first_weights(row: Row, task: Tagging) -> pathlib.Path:
 
 
 def _padded(rows: Features, numbers: Sequence[int]) -> dict[str, Any]:
-    """Rows as transformers' collator pads them: to the longest one."""
+    """Rows padded to the longest one, as by transformers' collator."""
     import torch
 
     width = int(rows.lengths[numbers].max())
@@ -210,7 +210,7 @@ def _padded(rows: Features, numbers: Sequence[int]) -> dict[str, Any]:
 
 
 def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
-    """transformers' model after its training, and the number of steps."""
+    """The trained transformers model, and the number of steps."""
     import transformers
 
     config = FinetuneConfig(**flags_of(row, ""))
@@ -234,7 +234,7 @@ def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
 
 
 def tagged(model: Any, sets: Sets) -> TaggedSet:
-    """The scored rows by transformers' model."""
+    """The scored rows as tagged by transformers' model."""
     import torch
 
     rows, logits = sets.scored, []
@@ -275,7 +275,7 @@ def predicted(output: pathlib.Path) -> list[list[Span]]:
 
 
 def scores(sets: Sets, found: list[list[Span]]) -> Row:
-    """Of all texts, and f1 of the new ones."""
+    """The scores of all texts, and the f1 of new ones."""
     all_texts = metrics.scores(metrics.count(sets.truth, found))
     new = [
         [one for one, new in zip(side, sets.is_new, strict=True) if new]
@@ -286,7 +286,7 @@ def scores(sets: Sets, found: list[list[Span]]) -> Row:
 
 
 def work(row: Row) -> Row:
-    """The result of a row."""
+    """The result of a row of the plan."""
     import transformers
 
     sets = sets_of(row)
@@ -320,7 +320,7 @@ def work(row: Row) -> Row:
 
 
 def _cell(results: list[Row], name: str) -> str:
-    """Mean and standard deviation over seeds, in per cent."""
+    """Mean and standard deviation over seeds, in percent."""
     values = [100 * result[name] for result in results if name in result]
     if not values:
         return "-"

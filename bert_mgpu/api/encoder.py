@@ -1,4 +1,4 @@
-"""`bert_mgpu.load_encoder`: a model without a head, that gives vectors of texts."""
+"""`bert_mgpu.load_encoder`: a model without a head, which encodes texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # it imports TensorFlow
 
 
 class Encoder(LoadedParts["TextVectors"]):
-    """A pretrained model. `load_encoder` makes it; threads may share it.
+    """A pretrained encoder, made by `load_encoder`; threads may share it.
 
     Use it in a `with` block, or call `close`, to free its memory.
     """
@@ -59,7 +59,10 @@ def encode(
     lock: threading.Lock,
     vectors_of_model: Callable[[], TextVectors],
 ) -> np.ndarray:
-    """See `bert_mgpu.Model.encode`. lock: held for each block of texts."""
+    """The vectors of texts: see `bert_mgpu.Model.encode`.
+
+    lock: held while a block of texts is encoded.
+    """
     if pooling not in POOLINGS:
         raise UserError(
             f"pooling={short_repr(pooling)}: pass one of {', '.join(POOLINGS)}"
@@ -97,15 +100,15 @@ def load_encoder(
     device: str = "auto",
     precision: str = "float32",
 ) -> Encoder:
-    """Loads a model for its vectors: any --init_checkpoint, which needs no head.
+    """Loads an encoder from anything --init_checkpoint takes; no head is needed.
 
     That is a Google TF1 checkpoint, a Hugging Face folder or an output_dir. The other
-    arguments are flags of extract_features.py. Longer texts than max_seq_length are cut
-    without a message. Nothing is printed or written.
+    arguments are flags of extract_features.py. Texts longer than max_seq_length are
+    truncated without a message. Nothing is printed or written.
 
     Raises:
-      UserError: there is no model, or it does not fit together.
-      OutOfMemory: its weights do not fit.
+      UserError: there is no model, or its files do not match each other.
+      OutOfMemory: its weights do not fit into memory.
     """
     values = {
         "init_checkpoint": path,

@@ -1,4 +1,4 @@
-"""What loading takes of this process, its devices and silence, and what it gives."""
+"""Loads models silently into the caller's process, and closes them again."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ from bert_mgpu.core.errors import (
 )
 
 NO_TEXTS = "pass a text, or a list of texts, such as a column of a data frame"
-BLOCK = 1024  # texts that are sorted, computed and held in memory at once
+BLOCK = 1024  # texts that are sorted, computed and kept in memory together
 Parts = TypeVar("Parts")
 Self = TypeVar("Self", bound="LoadedParts")
 _LOADING = threading.Lock()  # the first load configures the whole process
-_CONFIGURED: dict[str, str] = {}  # its precision; empty if TensorFlow was there before
+# The precision of that load; empty if TensorFlow was imported before it.
+_CONFIGURED: dict[str, str] = {}
 
 
 def are_texts(value: object) -> bool:
-    """Whether texts can be iterated; a data frame would give the names of columns."""
+    """Whether a value may yield texts: bytes yield ints, data frames column names."""
     is_other = isinstance(value, bytes) or hasattr(value, "columns")
     return hasattr(value, "__iter__") and not is_other
 
 
 def path_of(folder: object) -> pathlib.Path:
-    """The path of a model. Raises UserError: it is none."""
+    """The path of a model's folder. Raises UserError for anything but a path."""
     if not isinstance(folder, str | os.PathLike):
         raise UserError(f"{short_repr(folder)}: pass the folder of a model")
     return pathlib.Path(folder)
@@ -49,7 +50,7 @@ class LoadedParts(Generic[Parts]):
     """
 
     def __init__(self, parts: Parts, path: str):
-        """path: of the model, for messages."""
+        """path: the model's path, for messages."""
         self._parts: Parts | None = parts
         self._path = path
         self._lock = threading.Lock()
@@ -61,13 +62,13 @@ class LoadedParts(Generic[Parts]):
         self.close()
 
     def close(self) -> None:
-        """Frees the weights. A call that is under way ends first."""
+        """Frees the weights, after any call that is still running."""
         with self._lock:
             self._parts = None
-        gc.collect()  # functions of TensorFlow hold one another, and the weights
+        gc.collect()  # tf.functions reference one another, and the weights
 
     def _open_parts(self) -> Parts:
-        """Raises UserError: the model is closed."""
+        """The parts. Raises UserError if the model is closed."""
         if self._parts is None:
             raise UserError(f"the model of {self._path} is closed: load it again")
         return self._parts
@@ -75,9 +76,9 @@ class LoadedParts(Generic[Parts]):
 
 @contextlib.contextmanager
 def silent_load(path: pathlib.Path, recompute: str = "none") -> Iterator[None]:
-    """One load at a time, of which nothing is shown. Raises OutOfMemory.
+    """Runs one load at a time, and hides its output. Raises OutOfMemory.
 
-    recompute: of the flags, for the advice.
+    path: the model's path; recompute: the flag's value; both for that error's message.
     """
     with _LOADING, log.quiet():
         try:
@@ -91,7 +92,7 @@ def silent_load(path: pathlib.Path, recompute: str = "none") -> Iterator[None]:
 
 
 def own_devices(device: str, precision: str) -> list[str]:
-    """The devices of this process; where we load TensorFlow, configured for us."""
+    """The devices of this process, configured if this first imports TensorFlow."""
     if "tensorflow" in sys.modules:
         from bert_mgpu.distributed import devices
 
@@ -101,15 +102,15 @@ def own_devices(device: str, precision: str) -> list[str]:
     with _no_native_messages():
         from bert_mgpu.distributed import devices
 
-        # All GPUs: a model that is loaded later may use more than this one.
+        # All GPUs, since a model that is loaded later may use more than this one.
         named = devices.configure(device, 1, sys.maxsize, tf32=precision == "tf32")
-        devices.present(device)  # which makes them
+        devices.present(device)  # which initialises them
         _CONFIGURED["precision"] = precision
         return named
 
 
 def _check_tf32(devices: list[str], precision: str) -> None:
-    """Raises UserError where an earlier load has made cards round otherwise."""
+    """Raises UserError if an earlier load has set another rounding on the GPUs."""
     first = _CONFIGURED.get("precision")
     pair = {first, precision}
     if devices[0].startswith("GPU") and pair == {"float32", "tf32"}:
@@ -121,7 +122,7 @@ def _check_tf32(devices: list[str], precision: str) -> None:
 
 @contextlib.contextmanager
 def _no_messages_of(name: str) -> Iterator[None]:
-    """Only errors of a logger are shown: notebooks show what TensorFlow tells."""
+    """Silences a logger but for errors: notebooks would show TensorFlow's messages."""
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -133,7 +134,7 @@ def _no_messages_of(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_native_messages() -> Iterator[None]:
-    """Nothing of what TensorFlow's C++ code says, to descriptor 2, is shown."""
+    """Hides what TensorFlow's C++ code writes to file descriptor 2."""
     try:
         kept = os.dup(2)
     except OSError:  # it is closed, as in some services

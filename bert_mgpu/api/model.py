@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # it imports TensorFlow
 
 
 class Model(LoadedParts["Predictor"]):
-    """A trained model. `load` makes it; threads may share it.
+    """A trained model, made by `load`; threads may share it.
 
     Use it in a `with` block, or call `close`, to free its memory.
     """
@@ -44,13 +44,13 @@ class Model(LoadedParts["Predictor"]):
 
     @property
     def predictor(self) -> Predictor:
-        """The parts of the model, for `bert_mgpu serve`. Raises UserError: closed."""
+        """The model's parts, for `bert_mgpu serve`. Raises UserError if closed."""
         return self._open_parts()
 
     def __repr__(self) -> str:
         return f"<Model of {self.folder}: {self.task_name}>"
 
-    # A text and an iterator are iterable too: the first that fits counts.
+    # Strings and iterators are iterable too: the first overload that fits counts.
     @overload
     def predict(self, texts: str) -> Prediction: ...  # type: ignore[overload-overlap]
     @overload
@@ -60,14 +60,14 @@ class Model(LoadedParts["Predictor"]):
     @overload
     def predict(self, texts: Iterable[Text]) -> list[Prediction]: ...
     def predict(self, texts: Any) -> Any:
-        """The predictions of texts, or of pairs of texts (see `Text`), in their order.
+        """The predictions for texts or pairs of texts (see `Text`), in their order.
 
-        A list gives a list, one text or pair one prediction. An iterator gives an
-        iterator, which takes some 1,000 texts at a time.
+        A list gives a list; a single text or pair gives a single prediction. An
+        iterator gives an iterator, which reads about 1,000 texts at a time.
 
         Raises:
-          UserError: a text is no text, or the model takes pairs, or single texts; it
-            names the index. The model is closed.
+          UserError: an item is not a text, or is a pair where the model takes single
+            texts, or the reverse (the message has its index); or the model is closed.
           OutOfMemory: not even one text at a time fits.
           Diverged: the outputs are not finite numbers.
         """
@@ -87,20 +87,20 @@ class Model(LoadedParts["Predictor"]):
         pooling: str = "mean",
         normalize: bool = False,
     ) -> np.ndarray:
-        """The vectors of texts or pairs, whatever the task takes: float32 [n, H].
+        """The vectors of texts or pairs, regardless of the task: float32 [n, H].
 
-        One text gives [H]. They come from the last layer of the encoder. Texts longer
-        than max_seq_length, or than a segment of --max_segments, are cut without a
-        message: the vector is that of the beginning.
+        A single text gives [H]. The vectors come from the encoder's last layer. Texts
+        longer than max_seq_length, or than a segment of --max_segments, are truncated
+        without a message: the vector is that of the beginning.
 
         Args:
           pooling: the state of [CLS] ("cls"), the mean or the maximum over all tokens
-            ("mean", "max"), or what a classifier reads ("pooler").
-          normalize: give vectors the length 1.
+            ("mean", "max"), or the pooled output that a classifier reads ("pooler").
+          normalize: scale each vector to length 1.
 
         Raises:
-          UserError: a text is no text; it names the index. normalize is no bool. The
-            model has no pooler, or is closed.
+          UserError: an item is not a text (the message has its index), normalize is
+            not a bool, or the model has no pooler or is closed.
           OutOfMemory, Diverged: as `predict`.
         """
         return encoder.encode(
@@ -157,15 +157,14 @@ def load(
     precision: str = "float32",
     max_seq_length: int | None = None,
 ) -> Model:
-    """Loads a trained model: an `output_dir`, its `best/`, or an export of one.
+    """Loads a trained model from an `output_dir`, its `best/`, or an export.
 
-    The arguments are flags of run_classifier_mgpu.py. TensorFlow may have been used
-    before; then its devices and settings stay as they are. Nothing is printed or
-    written.
+    The arguments are flags of run_classifier_mgpu.py. If TensorFlow has been imported
+    before, its devices and settings stay as they are. Nothing is printed or written.
 
     Raises:
-      UserError: there is no trained model, or it does not fit together.
-      OutOfMemory: its weights do not fit.
+      UserError: there is no trained model, or its files do not match each other.
+      OutOfMemory: its weights do not fit into memory.
     """
     path = loading.path_of(folder)
     config = _settings(
@@ -186,7 +185,7 @@ def load(
 
 
 def _settings(path: pathlib.Path, **flags: Any) -> FinetuneConfig:
-    """The settings of a run that predicts with the model of a folder."""
+    """The settings of a run that predicts with the model in a folder."""
     from bert_mgpu.checkpoints import pretrained, run_folder, train_state
 
     if not path.is_dir():

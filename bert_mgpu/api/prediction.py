@@ -1,4 +1,4 @@
-"""What a model predicts for a text, and a list of it, as notebooks show it."""
+"""A model's prediction for a text, and lists of them, as notebooks show them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
-SHOWN, _LONGEST = 20, 80  # predictions of a list, characters of a text
+SHOWN, _LONGEST = 20, 80  # predictions of a list, characters of a text, in tables
 
 
 class Prediction:
-    """A prediction for one text or pair. It has the attributes of its type of task.
+    """A prediction for one text or pair; its attributes depend on the type of task.
 
-    `str(prediction)` is the answer alone; `record` is what predictions.jsonl has of it.
+    `str(prediction)` is the answer alone; `record` is its entry in predictions.jsonl.
     """
 
-    label: str  # one label
-    probability: float  # of the label, 0 to 1
-    labels: list[str]  # several labels: those that are predicted
+    label: str  # of tasks with one label per row
+    probability: float  # of that label, 0 to 1
+    labels: list[str]  # of tasks with several labels: the predicted ones
     probabilities: dict[str, float]  # of every label
-    value: float  # a number
+    value: float  # of regression tasks
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Prediction:
         answer: str,
         texts: tuple[str, str | None],
     ):
-        """fields: the attributes; answer: as people read it; texts: that it is for."""
+        """fields: the attributes; answer: as shown to people; texts: the input."""
         self.__dict__.update(fields)
         self.record = {**record}
         self._fields, self._answer, self._texts = (*fields,), answer, texts

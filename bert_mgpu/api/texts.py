@@ -1,4 +1,4 @@
-"""The texts that models take in Python, checked."""
+"""Checks the texts that Python code passes to a model."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from bert_mgpu.core.errors import UserError, short_repr
 
-# A text; a pair; or a mapping with "text_a" and, of a pair, "text_b".
+# A text, a pair, or a mapping with "text_a" and, for a pair, "text_b".
 Text = str | tuple[str, str] | Sequence[str] | Mapping[str, str]
 
 
 def texts_of(text: Any, number: int) -> tuple[str, str | None]:
-    """The text or texts of an example. Raises UserError for anything else."""
+    """The one or two texts of an example. Raises UserError for anything else."""
     parts = text
     if isinstance(text, Mapping):
         if not {*text} <= {"text_a", "text_b"} or "text_a" not in text:

@@ -1,4 +1,4 @@
-"""`bert_mgpu.train`: a training in a process of its own."""
+"""`bert_mgpu.train`: trains in a separate process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bert_mgpu.core.errors import (
 )
 
 _ROOT = str(pathlib.Path(__file__).parents[2])
-# `bert_mgpu`, which is told to stop, as by a scheduler, where we end before it does.
+# Runs `bert_mgpu`, which gets SIGTERM, as from a scheduler, if this process ends first.
 _COMMAND = """
 import ctypes, runpy, signal
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
@@ -41,9 +41,9 @@ _HEIGHT = 600  # pixels of the report in a notebook
 
 
 class Scores(dict[str, Any]):
-    """The scores of the dev set, as eval_results.txt has them.
+    """The scores on the dev set, as in eval_results.txt.
 
-    With `seeds`, what seeds.json has: each set's scores, with mean and deviation.
+    With `seeds`, the scores in seeds.json: those of each set, with mean and deviation.
     """
 
     def __init__(self, scores: dict[str, Any], output_dir: pathlib.Path):
@@ -63,20 +63,19 @@ class Scores(dict[str, Any]):
 
 
 def train(*, verbose: bool = False, **flags: Any) -> Scores:
-    """Trains as run_classifier_mgpu.py does, and returns the scores of the dev set.
+    """Trains as run_classifier_mgpu.py does, and returns the scores on the dev set.
 
-    flags: those of the script, for instance `train(task_name="reviews",
+    flags: the script's flags, for instance `train(task_name="reviews",
     data_dir="data", init_checkpoint="model", output_dir="out", n_gpus=2)`. do_train and
     do_eval are True unless given. The same call resumes a training that was stopped.
-    verbose: print its log; that of `plan=True` is always printed.
+    verbose: print the log; with `plan=True` it is always printed.
 
-    The training is another process: neither devices nor memory of this one are
-    touched. A KeyboardInterrupt, or the end of this process, stops it after it has
-    saved.
+    The training runs in another process, and uses neither devices nor memory of this
+    one. A KeyboardInterrupt, or the end of this process, stops it after it has saved.
 
     Raises:
-      RunError: as the script's exit code says (UserError, Diverged, OutOfMemory, ...),
-        with its line.
+      RunError: the subclass that belongs to the script's exit code (UserError,
+        Diverged, OutOfMemory, ...), with the script's message.
     """
     values = {"do_train": True, "do_eval": True, **flags}
     arguments = [*parsing.arguments(values)]
@@ -92,8 +91,8 @@ def train(*, verbose: bool = False, **flags: Any) -> Scores:
 
 
 def _run(command: list[str], verbose: bool) -> None:
-    """Runs a command to its end. Raises RunError where that is not 0."""
-    # A clone that is not installed is found as here.
+    """Runs a command to its end. Raises RunError unless its exit code is 0."""
+    # So that the command finds a clone that is not installed, too.
     paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     lines: collections.deque[str] = collections.deque(maxlen=_KEPT)
     process = subprocess.Popen(
@@ -105,7 +104,7 @@ def _run(command: list[str], verbose: bool) -> None:
         text=True,
         encoding="utf-8",
         errors="backslashreplace",
-        # Ctrl-C would reach it twice: from the terminal or notebook, and from here.
+        # Else Ctrl-C would reach it twice: from the terminal or notebook and from here.
         start_new_session=True,
     )
     assert process.stdout
@@ -118,7 +117,7 @@ def _run(command: list[str], verbose: bool) -> None:
                     sys.stdout.flush()
         except BaseException:  # Ctrl-C, or a stop of the notebook's cell
             process.send_signal(signal.SIGINT)
-            process.communicate()  # it must not wait for a reader while it saves
+            process.communicate()  # else its output would block it while it saves
             raise
     if process.returncode == 0:
         return

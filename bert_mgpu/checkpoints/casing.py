@@ -1,4 +1,4 @@
-"""The casing of a model, from its flag, its folder or the data made for it."""
+"""Whether a model is uncased: from the flag, its folder or the data made for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bert_mgpu.checkpoints.huggingface_read import do_lower_case
 from bert_mgpu.checkpoints.run_folder import folder_of
 from bert_mgpu.core.errors import UserError
 
-# Google's published models are known by the names of their folders.
+# Google's published models are recognised by the names of their folders.
 _GOOGLE_MODEL = re.compile(
     r"(?:wwm_)?((?:multi_)?cased|uncased|multilingual|chinese)_L-\d+_H-\d+_A-\d+"
 )
@@ -19,7 +19,7 @@ _CASED = ("cased", "multi_cased")
 
 
 def check_vocab(flag: bool, given: bool, vocab_file: str) -> None:
-    """Raises UserError where a vocabulary's folder has another casing than the flag."""
+    """Raises UserError if a vocabulary's folder has another casing than the flag."""
     folder = pathlib.Path(vocab_file).resolve().parent
     settings = {"do_lower_case": do_lower_case(folder), "origin": str(folder)}
     resolve(
@@ -41,9 +41,10 @@ def resolve(
 ) -> bool:
     """Whether the model is uncased.
 
-    flag: --do_lower_case, which the command line has if `given`; folder_settings: those
-    of the folder of the weights; data: see `pretrained.find_model`. Raises UserError if
-    a flag, or data, contradicts what the weights were trained with.
+    flag: the value of --do_lower_case; given: whether the command line sets it;
+    folder_settings: the settings of the folder that holds the weights; data: see
+    `pretrained.find_model`. Raises UserError if the flag or the data contradicts what
+    the weights were trained with.
     """
     lower, origin = folder_settings.get("do_lower_case"), folder_settings.get("origin")
     binding = given
@@ -51,7 +52,7 @@ def resolve(
         origin = init_checkpoint
         if match := _GOOGLE_MODEL.fullmatch(folder_of(origin).resolve().name):
             lower = match[1] not in _CASED
-            # Google's rule: the default counts as given, where text is read.
+            # Google's rule: where text is read, the default counts as given.
             binding = binding or data is None
     of_data, data_file = ((data or {}).get(key) for key in ("do_lower_case", "origin"))
     if None not in (of_data, lower) and of_data != lower:

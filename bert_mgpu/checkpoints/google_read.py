@@ -29,8 +29,8 @@ _DAMAGED = "damaged"
 _USUAL = "bert_model.ckpt"
 _STATE = "checkpoint"
 _MOST_STATE = 1 << 20  # bytes of that file
-# Where a file cannot be read now, which says nothing of what it holds. TensorFlow's
-# reader has no number of an error, but the system's words for it.
+# Errors of a file that cannot be read at the moment, which say nothing about its
+# content. TensorFlow's reader reports no errno, only the system's message for it.
 _UNREADABLE = (
     *(errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE),
     *(errno.ENOMEM, errno.ENOBUFS, errno.ENOTCONN, errno.ETIMEDOUT, errno.EAGAIN),
@@ -42,7 +42,7 @@ def resolve(path: str | os.PathLike[str]) -> str:
     """The prefix of the checkpoint at `path`.
 
     `path` is a prefix, one of the checkpoint's files, or a directory. In a directory
-    the file `checkpoint` decides, else it is bert_model.ckpt, else the only one.
+    the file `checkpoint` decides; without it, bert_model.ckpt or the only checkpoint.
     """
     prefix = _BUNDLE_FILE.sub("", os.fspath(path))
     if _is_file(f"{prefix}.index"):
@@ -62,18 +62,18 @@ def resolve(path: str | os.PathLike[str]) -> str:
 
 
 def is_there(path: str | os.PathLike[str]) -> bool:
-    """Whether this is the name of a checkpoint, or of one of its files."""
+    """Whether `path` names an existing checkpoint, or one of its files."""
     return os.path.isfile(f"{_BUNDLE_FILE.sub('', os.fspath(path))}.index")
 
 
 def _is_file(path: str) -> bool:
-    """Whether there is such a file. Raises Unreadable where nobody can tell."""
+    """Whether `path` is a regular file. Raises Unreadable if that cannot be told."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError as error:
         if error.errno in _UNREADABLE:
             raise Unreadable(path, error.strerror) from None
-    except ValueError:  # of a NUL
+    except ValueError:  # a NUL in the path
         pass
     return False
 
@@ -95,7 +95,7 @@ def read_names(
 def read(
     path: str | os.PathLike[str], names: Iterable[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Name -> value of the tensors `names`, or of all.
+    """Name -> value of the tensors in `names`, or of all tensors.
 
     A scalar string is an array of dtype object whose `.item()` is `bytes`.
     """
@@ -164,7 +164,7 @@ def _open(prefix: str) -> Any:
 
 
 def _as_array(value: Any) -> np.ndarray:
-    """The reader gives `bytes` for a scalar string, numpy arrays otherwise."""
+    """A value as an array: the reader gives a scalar string as plain `bytes`."""
     return np.asarray(value, object if isinstance(value, bytes) else None)
 
 
@@ -172,7 +172,7 @@ def _as_array(value: Any) -> np.ndarray:
 def _naming(file: str, fault: str = _DAMAGED) -> Iterator[None]:
     """Turns TensorFlow's errors on a checkpoint into one line about `file`.
 
-    Raises UserError; Unreadable where the fault need not be the file's.
+    Raises UserError, or Unreadable where the file itself may be intact.
     """
     import tensorflow as tf
 
@@ -198,8 +198,8 @@ def _resolve_directory(directory: pathlib.Path) -> str:
     state_file = directory / _STATE
     if files.lexists(state_file):
         named = _named_newest(state_file)
-        # Only a file beside it: its paths may date from before the directory was
-        # moved or copied, or lead anywhere.
+        # Only a file beside it is taken: the paths in it may date from before the
+        # directory was moved or copied, or lead anywhere.
         prefix = directory / pathlib.PurePath(named).name
         if os.path.isfile(f"{prefix}.index"):
             return os.fspath(prefix)
@@ -221,7 +221,7 @@ def _named_newest(path: pathlib.Path) -> str:
     """The newest checkpoint, as the file `checkpoint` names it."""
     import tensorflow as tf
 
-    files.read_text(path, _MOST_STATE)  # refuses what is no text, or endless
+    files.read_text(path, _MOST_STATE)  # rejects binary or endless files
     state = None
     with contextlib.suppress(ValueError):
         state = tf.train.get_checkpoint_state(os.fspath(path.parent))

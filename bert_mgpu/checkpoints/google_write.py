@@ -1,4 +1,4 @@
-"""Google folders: a model as google-research/bert publishes it, and as a run does."""
+"""Google folders: a model in google-research/bert's layout, plus a run's settings."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def export(
     """Writes bert_model.ckpt, bert_config.json and vocab.txt.
 
     Google's format has no place for labels and flags, such as do_lower_case: they go
-    to label_list.txt and run.json, as in the output_dir of a run. The folder appears
-    whole or not at all, replacing an earlier export at most.
+    to label_list.txt and run.json, as in the output_dir of a run. The folder is written
+    completely or not at all, and replaces nothing but an earlier export.
 
-    facts: of run.json, see `run_folder.facts`.
+    facts: the content of run.json (see `run_folder.facts`).
 
     Raises UserError where the folder holds other files, or cannot be written.
     """
@@ -56,7 +56,7 @@ def export(
 
 
 def is_export(folder: pathlib.Path, names: set[str]) -> bool:
-    """Whether the folder, with these names in it, was written by `export`."""
+    """Whether `folder`, whose files are `names`, was written by `export`."""
     others = {name for name in names if not name.startswith(f"{CHECKPOINT}.")}
     if not (RUN in others and others <= {*MODEL}):
         return False

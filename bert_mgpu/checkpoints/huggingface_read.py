@@ -26,14 +26,14 @@ _UNSAFE = (".bin", ".h5", ".keras", ".pkl", ".pickle", ".pt", ".pth", ".ckpt")
 _LONGEST_REASON = 300
 _FLOATS = ("F64", "F32", "F16", "BF16")  # safetensors' names
 _POSITION_IDS = re.compile(r"(^|\.)embeddings\.position_ids$")  # 0, 1, 2, ...
-# The output embedding of masked words is the word embedding, stored once more.
+# The output embedding of the masked LM is the word embedding, stored a second time.
 _TIED = ("cls.predictions.decoder.weight", "bert/embeddings/word_embeddings")
 
 _INDEX = re.compile("[0-9]{1,9}")
 _PLACEHOLDER = re.compile(r"LABEL_\d+$")  # what transformers writes by default
 
-# The files that describe a tokenizer, the part that does, and there the names of the
-# casing, of whether accents are dropped, and of whether Chinese characters stand alone.
+# The files that describe a tokenizer, the object in each that does (None: the whole
+# file), and its keys for lower-casing, stripping accents, splitting Chinese characters.
 _TOKENIZERS = (
     (
         "tokenizer_config.json",
@@ -50,11 +50,11 @@ _OTHERS = ("BertJapaneseTokenizer",)
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Google name -> float32 array of a folder or one .safetensors file.
+    """Google name -> float32 array, from a folder or one .safetensors file.
 
     A tensor that BERT does not have keeps its own name, so that a comparison
-    with the model names it. Position ids and the second copy of a tied
-    embedding are left out; one that is not a copy keeps its own name too.
+    with the model reports it. Position ids and the second copy of a tied
+    embedding are left out; a copy with other values keeps its own name too.
     """
     params: dict[str, np.ndarray] = {}
     for file, shard in _weight_files(pathlib.Path(path)).items():
@@ -77,7 +77,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def _weight_files(path: pathlib.Path) -> Mapping[pathlib.Path, set[str] | None]:
-    """File -> the names to read there (None: all)."""
+    """File -> the names of the tensors to read from it (None: all)."""
     if path.is_dir():
         for name in (WEIGHTS, _SHARDS):
             if (path / name).is_file():
@@ -131,7 +131,7 @@ def _load(
                     )
                 yield name, opened.get_tensor(name)
     except (safetensors.SafetensorError, OSError) as error:
-        reason = str(error)[:_LONGEST_REASON]  # it may quote the file
+        reason = str(error)[:_LONGEST_REASON]  # the message may quote the file
         raise UserError(
             f"{file}: not a whole safetensors file: {reason}: download"
             " it again (git lfs pull, if it came by git)"
@@ -139,7 +139,7 @@ def _load(
 
 
 def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The settings of a folder's model; None for those that it does not name.
+    """The settings of a folder's model; None for those that the folder lacks.
 
     Keys: vocab_file and config_file (paths), do_lower_case, labels (in order),
     problem_type. Raises UserError where the model is not a plain BERT encoder.
@@ -167,13 +167,13 @@ def folder_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def do_lower_case(folder: pathlib.Path) -> bool | None:
-    """Whether a folder's tokenizer is uncased; None: it does not say.
+    """Whether a folder's tokenizer is uncased; None if the folder does not say.
 
-    Raises UserError where it does what ours does not.
+    Raises UserError where that tokenizer does something that ours does not.
     """
     lower: bool | None = None
     for name, part, names in _TOKENIZERS:
-        # Even if it is no file: what has this name was meant.
+        # Even if it is not a regular file: the name shows what it is meant to be.
         exists = files.lexists(folder / name)
         values: Any = files.read_json(folder / name) if exists else {}
         values = values.get(part) if part else values
@@ -181,7 +181,7 @@ def do_lower_case(folder: pathlib.Path) -> bool | None:
         if lower is None and isinstance(own[0], bool):
             lower = own[0]
         for key, value, wanted in zip(names[1:], own[1:], (lower, True), strict=True):
-            # Null stands for what BERT's tokenizer does: accents go with the case.
+            # Null stands for BERT's rule: accents are stripped if text is lower-cased.
             if isinstance(value, bool) and wanted is not None and value != wanted:
                 casing = "an uncased" if lower else "a cased"
                 raise UserError(

@@ -1,4 +1,4 @@
-"""Hugging Face folders: writing one that transformers reads."""
+"""Hugging Face folders: writing one that transformers can load."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ def export(
 ) -> None:
     """Writes a folder for transformers' models and AutoTokenizer.
 
-    The model is the one of which `weight_names.architecture_of` finds the weights.
-    labels: of a classifier, of texts or of tokens [LABEL_0, LABEL_1, ...].
+    `weight_names.architecture_of` chooses the model class from the weights.
+    labels: of a classifier of texts or tokens (default: LABEL_0, LABEL_1, ...).
     problem_type: of a classifier, as transformers names it.
-    facts: of run.json (see `run_folder.facts`), which bert_mgpu reads for predictions.
+    facts: the content of run.json (see `run_folder.facts`), read for predictions.
 
-    `params` may hold more weights than that model has. The folder appears whole or
-    not at all, replacing an earlier export at most.
+    `params` may hold more weights than that model has. The folder is written
+    completely or not at all, and replaces nothing but an earlier export.
     """
     target = pathlib.Path(directory).absolute()
     files.check_replaceable(target, is_export)
     flags = (facts or {}).get("flags", {})
     architecture = weight_names.architecture_of(params)
     if labels is not None and architecture not in weight_names.CLASSIFIERS:
-        architecture = weight_names.CLASSIFIER  # whose head is missing then
+        architecture = weight_names.CLASSIFIER  # `_tensors` reports its missing head
     for beginning, (what, advice) in weight_names.ONLY_OURS.items():
         if any(name.startswith(beginning) for name in params):
             raise UserError(
@@ -117,7 +117,7 @@ def export(
 
 
 def is_export(folder: pathlib.Path, names: set[str]) -> bool:
-    """Whether the folder, with these names in it, was written by `export`."""
+    """Whether `folder`, whose files are `names`, was written by `export`."""
     with (
         contextlib.suppress(OSError, safetensors.SafetensorError),
         safetensors.safe_open(folder / WEIGHTS, "numpy") as opened,
@@ -159,7 +159,7 @@ def _model_config(
     *,
     vocab: bytes,
 ) -> dict[str, Any]:
-    """config.json; a classifier_dropout of null is hidden_dropout_prob."""
+    """The content of config.json. A null classifier_dropout: hidden_dropout_prob."""
     words = [word.strip() for word in vocab.decode("utf-8").split("\n")]
     act = bert_config.hidden_act
     classes: dict[str, Any] = {}
@@ -180,11 +180,11 @@ def _model_config(
 
 
 def _tokenizer_config(do_lower_case: bool, most: int) -> dict[str, Any]:
-    """tokenizer_config.json of Google's tokenizer. most: tokens of a row."""
+    """The tokenizer_config.json of Google's tokenizer. most: the tokens a row holds."""
     return {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": do_lower_case,
-        "strip_accents": None,  # as do_lower_case says
+        "strip_accents": None,  # follows do_lower_case
         "tokenize_chinese_chars": True,
         "model_max_length": most,
         **_SPECIAL_TOKENS,

@@ -1,4 +1,4 @@
-"""The first weights of a run: those of a checkpoint, as far as they fit."""
+"""The initial weights of a run, taken from a checkpoint as far as they fit."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from bert_mgpu.core import run_files, tensor_names
 from bert_mgpu.core.errors import UserError, listed
 
 _MAX_NAMES_SHOWN = 8
-_SHARED = ("bert/", "cls/")  # by all tasks of a model: not the head of one
+_SHARED = ("bert/", "cls/")  # by all tasks of a model, unlike a task's head
 _REQUIRED = ("bert/embeddings", "bert/encoder")
 
 
 class StoredWeights(NamedTuple):
-    """The weights of a checkpoint, under Google's names where it has one."""
+    """The weights of a checkpoint, under Google's names where they have one."""
 
     specs: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]  # name -> shape, dtype
-    read: Callable[[Iterable[str]], dict[str, np.ndarray]]  # the values of names
+    read: Callable[[Iterable[str]], dict[str, np.ndarray]]  # names -> values
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -35,7 +35,7 @@ class StoredWeights(NamedTuple):
 
 
 def open_weights(path: str) -> StoredWeights:
-    """The weights at `path`, which Google's code, transformers or a run wrote.
+    """The weights at `path`, written by Google's code, transformers or a run.
 
     Where a run kept moving averages of its weights, the values are the averages.
     """
@@ -66,14 +66,14 @@ def first_weights(
     model: pretrained.Pretrained | None = None,
     labels: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
-    """Weights of a checkpoint for the names it has, random ones for the rest.
+    """A checkpoint's weights for the names it has, random ones for the rest.
 
-    Tokens of the `model` that the checkpoint's vocabulary lacks start from the mean
-    of their pieces there; without a model none is new. A head that was trained for
-    labels other than these starts afresh.
+    A token of `model` that the checkpoint's vocabulary lacks starts from the mean of
+    its pieces in that vocabulary; without `model`, no token counts as new. A head that
+    was trained for other labels than `labels` starts at random.
 
     Raises UserError where an encoder weight is absent or has another shape: the
-    checkpoint does not belong to the config. A head may be new; the log says so.
+    checkpoint does not belong to the config. A head may be new; `say` reports it.
     """
     if path is None:
         say(f"all {len(specs)} are initialised at random: no --init_checkpoint")
@@ -122,7 +122,7 @@ def check_encoder(
     """Raises UserError where a weight of the encoder is absent or has another shape.
 
     difference: between the model's shapes, `wanted`, and the checkpoint's, `shapes`.
-    The pooler may be absent, as it is from models of sentences.
+    The pooler may be absent, as in models for sentence embeddings.
     """
     for name in difference.mismatched:
         if name.startswith("bert/"):
@@ -139,7 +139,7 @@ def check_encoder(
 
 
 def read_all(path: str) -> dict[str, np.ndarray]:
-    """Every weight of a model, float32, under Google's names where it has one.
+    """Every weight of a model, float32, under Google's names where they have one.
 
     Raises UserError where a file cannot be read or a value is not a finite number.
     """
@@ -150,7 +150,7 @@ def read_all(path: str) -> dict[str, np.ndarray]:
 
 
 def _as_float32(path: str, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Raises UserError where a value is not a finite number."""
+    """Values as float32. Raises UserError where one is not a finite number."""
     for name, value in values.items():
         if value.dtype.kind not in "fV":  # bfloat16 is of numpy's kind V
             raise UserError(

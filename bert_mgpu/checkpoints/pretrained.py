@@ -1,7 +1,7 @@
 """The model of a run without the values of its weights: sizes, vocabulary, labels.
 
-Flags come first; the rest is taken from the folder of --init_checkpoint, or from
-output_dir where the run has saved there.
+Flags take precedence; the rest comes from the folder of --init_checkpoint, or from
+output_dir if the run has saved a checkpoint there.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from bert_mgpu.text.tokenization import Tokenizer
 AnyConfig = TypeVar("AnyConfig", bound=RunConfig)
 
 MAX_POSITIONS = 512
-# Models of Hugging Face's hub, by the names under which transformers gets them.
+# Names of models on Hugging Face's hub, as transformers takes them for a download.
 _HUB_NAME = re.compile(r"([\w.-]+/)?([\w.-]*bert[\w.-]*)", re.IGNORECASE)
 _GOOGLES = re.compile("bert-(base|large)-((multilingual-)?(un)?cased|chinese)")
-# Only the first is read; the others are refused with a reason.
+# Only .safetensors is read; the others are rejected with a reason.
 _HUGGING_FACE_FILES = frozenset(
     {".safetensors", ".bin", ".h5", ".keras", ".pt", ".pth", ".pkl", ".pickle"}
 )
@@ -50,12 +50,12 @@ class Pretrained:
     vocab_file: str | None
     do_lower_case: bool
     labels: list[str] | None  # as found beside the weights; None where absent
-    # Of a classifier, as transformers names it.
+    # The problem type of a classifier, as transformers names it.
     huggingface_problem_type: str | None = None
 
     @property
     def required_tokenizer(self) -> Tokenizer:
-        """Raises UserError where the run has no vocabulary."""
+        """The tokenizer. Raises UserError where the run has no vocabulary."""
         if self.tokenizer is None:
             raise _missing("vocab_file", run_files.VOCAB)
         return self.tokenizer
@@ -69,7 +69,7 @@ class Pretrained:
 
 
 def is_hugging_face(path: str) -> bool:
-    """Whether `path` is a folder or a file of weights of transformers."""
+    """Whether `path` is a folder or a weights file in transformers' format."""
     folder = pathlib.Path(path)
     if folder.is_dir():
         return any(folder.glob("*.safetensors*")) or (
@@ -93,12 +93,12 @@ def find_model(
     max_seq_length: int = 1,
     trains: bool = False,
 ) -> Pretrained:
-    """The model that the flags name. Raises UserError for what is missing or at odds.
+    """The model that the flags name. Raises UserError if parts are missing or conflict.
 
-    output_dir: of a run, whose model goes before that of --init_checkpoint. data: the
-    vocab_file and the casing that the run's records were made with; they can be read
-    without a vocabulary. None: this run reads text itself. max_seq_length: the
-    positions that the model must have; trains: it may start from random weights.
+    output_dir: of a run, whose model takes precedence over --init_checkpoint; data: the
+    vocab_file and the casing that the run's records were made with, which can be read
+    without a vocabulary (None: the run reads text itself); max_seq_length: positions
+    that the model must have; trains: whether it may start from random weights.
     """
     saved_run = _saved_run(output_dir)
     if flags.init_checkpoint and not saved_run:
@@ -151,7 +151,7 @@ def find_model(
 
 
 def _check_weights(path: str) -> None:
-    """Raises UserError where nothing has that name, and lists similar names."""
+    """Raises UserError where there is no such checkpoint, listing similar names."""
     if os.path.isfile(path) or os.path.isdir(path) or google_read.is_there(path):
         return
     if os.path.exists(path):
@@ -174,14 +174,14 @@ def _check_weights(path: str) -> None:
 
 
 def _saved_run(output_dir: pathlib.Path | None) -> pathlib.Path | None:
-    """output_dir, if a run has saved there; a start that failed leaves other files."""
+    """output_dir if a run has saved a checkpoint there, not just started; else None."""
     return output_dir if output_dir and train_state.saved_steps(output_dir) else None
 
 
 def _beside_weights(
     init_checkpoint: str | None, saved_run: pathlib.Path | None
 ) -> dict[str, Any]:
-    """The settings of a run's model, else of --init_checkpoint."""
+    """The settings of a saved run's model, or else those beside --init_checkpoint."""
     settings: dict[str, Any] = {}
     if init_checkpoint:
         folder = run_folder.folder_of(init_checkpoint)
@@ -198,13 +198,13 @@ def _beside_weights(
 
 
 def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
-    """The settings of the model in a folder that a run, or Google, has written."""
+    """The settings of the model in a folder written by a run or by Google."""
     settings: dict[str, Any] = {}
     for key, name in (
         ("config_file", run_files.CONFIG),
         ("vocab_file", run_files.VOCAB),
     ):
-        # Even if it is no file: what has this name was meant.
+        # Even if it is not a regular file: the name shows what it is meant to be.
         if files.lexists(folder / name):
             settings[key] = str(folder / name)
     if files.lexists(folder / run_files.LABELS):
@@ -224,10 +224,10 @@ def _for_predictions(folder: pathlib.Path) -> dict[str, Any]:
 def as_trained(
     config: AnyConfig, output_dir: pathlib.Path | None
 ) -> tuple[AnyConfig, list[str]]:
-    """The settings of a run that does not train, as its model was trained.
+    """The config of a run that does not train, with the settings its model had.
 
-    Flags that the command line names stay. With the model's task, where the folder
-    has it. Also returns notes for the log.
+    Flags given on the command line stay. The model's task is added where the folder
+    has one. Also returns notes for the log.
     """
     if config.do_train:
         return config, []
@@ -238,7 +238,7 @@ def as_trained(
         name: trained[name]
         for name in (*run_folder.REMEMBERED, *(task.flags if task else ()))
         if name in trained
-        and hasattr(config, name)  # the other script's flags
+        and hasattr(config, name)  # not a flag of the other script
         and name not in config.given
         and trained[name] != getattr(config, name)
     }

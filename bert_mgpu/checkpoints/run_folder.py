@@ -24,25 +24,25 @@ _FIELDS = {
 REMEMBERED = tuple(name for name in _FIELDS if _FIELDS[name].metadata["remembered"])
 _WITH_TASK = tuple(name for name in _FIELDS if _FIELDS[name].metadata["kept_with_task"])
 
-TASK = "task"  # the key of run.json
+TASK = "task"  # a key of run.json
 PRODUCER = {"producer": "bert_mgpu"}  # in the run.json of an export
 
 
 class TrainedTask(NamedTuple):
-    """The task of a trained model, as run.json has it: see tasks/task_json.py."""
+    """The task of a trained model, as run.json stores it: see tasks/task_json.py."""
 
     path: pathlib.Path  # of run.json
     values: dict[str, Any]  # not checked
-    flags: dict[str, Any]  # what its family's own flags were, for predictions
+    flags: dict[str, Any]  # of its task family in training, for predictions
 
     @property
     def kept(self) -> dict[str, Any]:
-        """What run.json has of it."""
+        """The task as run.json stores it, flags included."""
         return self.values | ({"flags": self.flags} if self.flags else {})
 
 
 def no_model(path: str | os.PathLike[str]) -> UserError:
-    """The error of a folder without run.json, where a trained model is wanted."""
+    """The error for a folder without run.json where a trained model is expected."""
     return UserError(
         f"{path}: no trained model, since it has no {run_files.RUN}: pass an output_dir"
         " of a training, its best/, or an export"
@@ -66,7 +66,7 @@ def read_labels(path: pathlib.Path) -> list[str]:
 
 
 def read_settings(path: pathlib.Path) -> dict[str, Any]:
-    """The flags in run.json that the use of a model needs; empty if it has none.
+    """The flags in run.json that are needed to use the model; empty if there are none.
 
     Raises UserError where it is damaged.
     """
@@ -90,7 +90,7 @@ def read_settings(path: pathlib.Path) -> dict[str, Any]:
 
 
 def read_task(path: pathlib.Path) -> TrainedTask | None:
-    """The task in run.json; None if it has none, as in those of earlier versions.
+    """The task in run.json; None if there is none, as in files of earlier versions.
 
     Raises UserError where it is damaged.
     """
@@ -118,9 +118,9 @@ def remembered(config: FlagTable) -> dict[str, Any]:
 def facts(
     flags: Mapping[str, Any], task: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The run.json of a model that is exported: what its use needs, and who wrote it.
+    """The run.json of an exported model: what is needed to use it, and its producer.
 
-    task: as `read_task` finds it.
+    task: see `TrainedTask.kept`.
     """
     return {**PRODUCER, "flags": {**flags}, **({TASK: {**task}} if task else {})}
 
@@ -128,7 +128,7 @@ def facts(
 def model_settings(path: pathlib.Path) -> dict[str, Any]:
     """The settings in run.json that are not None, with the type of the model's task.
 
-    The type may stand in task.json alone; then the flags do not name it.
+    The type may be set in task.json alone; then it is not among the flags.
     """
     settings = {name: v for name, v in read_settings(path).items() if v is not None}
     if settings:
@@ -139,9 +139,9 @@ def model_settings(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _is_inline(name: str, value: Any) -> bool:
-    """Whether a flag's value says all itself.
+    """Whether a flag's value is complete in itself, and not the name of a file.
 
-    A text that is neither JSON nor one of a few choices names a file.
+    A string that is neither JSON nor one of the flag's choices is a file's name.
     """
     if _FIELDS[name].metadata["choices"]:
         return True
@@ -152,7 +152,7 @@ def _is_inline(name: str, value: Any) -> bool:
 
 
 def _can_be(name: str, value: Any) -> bool:
-    """Whether a flag of this name, of either script, could have this value."""
+    """Whether the flag of this name, of either script, may have this value."""
     field = _FIELDS[name]
     if value is None:
         return field.default is None

@@ -2,9 +2,9 @@
 
 The index is an sstable of LevelDB: blocks of sorted keys, each with a CRC32C, and a
 footer with the offsets of the last two of them. TensorFlow verifies the blocks that
-it reads, but neither the footer nor the block of filters, and it allocates memory for
-a shape before it checks that there are as many values. Here every byte is checked,
-and no tensor may be larger than the files.
+it reads, but neither the footer nor the filter block, and it allocates memory for a
+shape before it checks that there are as many values. Here every byte is checked, and
+no tensor may be larger than the data files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bert_mgpu.core.errors import Unreadable, UserError, short_repr
 # Both formats end in the magic number of an sstable; V1 is a single such file.
 MAGIC = bytes.fromhex("57fb808b247547db")
 _FOOTER = 48  # bytes: two handles, zeros, the magic number
-_TRAILER = 5  # bytes behind a block: how it is packed, and its checksum
+_TRAILER = 5  # bytes after a block: its compression type and its checksum
 _MOST_BYTES = 64 << 20  # of an index; that of BERT-large with moments has 0.1 MB
 _LONGEST_NAME = 4096
 _MOST_DIMENSIONS = 32  # of a numpy array
@@ -55,7 +55,7 @@ def check(prefix: str) -> None:
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and values of all blocks, which have to fill the file."""
+    """The keys and values of all blocks, which must fill the file without gaps."""
     footer = content[-_FOOTER:]
     if len(footer) < _FOOTER or not footer.endswith(MAGIC):
         raise _Damaged("it does not end as an index does")
@@ -81,7 +81,7 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _varint(content: bytes, position: int) -> tuple[int, int]:
-    """(number, position after it), seven bits a byte, in as few bytes as possible."""
+    """(number, position after it): seven bits per byte, in as few bytes as possible."""
     number = 0
     for shift in range(0, 64, 7):
         byte = content[position]
@@ -150,9 +150,9 @@ def _check_entries(prefix: str, entries: Iterator[tuple[bytes, bytes]]) -> None:
 
 
 def _size(path: str) -> int:
-    """Bytes of a file of values. Raises UserError for a pipe: TensorFlow would wait.
+    """The bytes of a data file. Raises UserError where it is missing or not regular.
 
-    Raises Unreadable where it may be whole.
+    TensorFlow would wait for a pipe. Raises Unreadable where the file may be intact.
     """
     try:
         status = os.stat(path)
@@ -175,9 +175,9 @@ def _name(key: bytes) -> str:
 
 
 def _check_entry(name: str, entry: Any, available: int) -> None:
-    """Raises _Damaged for a shape or a type that cannot be.
+    """Raises _Damaged for an impossible shape or type.
 
-    available: bytes of all values.
+    available: the bytes of all data files.
     """
     import tensorflow as tf
 

@@ -1,8 +1,8 @@
-"""Checkpoints of a run: TensorBundles with Google's TF1 names, written whole.
+"""Checkpoints of a run: TensorBundles with Google's TF1 names, written atomically.
 
 A checkpoint `model.ckpt-STEP` is written under a temporary name, read back, and
-only then renamed, its index last: without an index there is no checkpoint. Beside
-Google's tensors, `bert_mgpu/...` are those that only a resume needs.
+only then renamed, its index last: without an index there is no checkpoint. Besides
+Google's tensors it has those named `bert_mgpu/...`, needed only to resume.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _to_tensors(state: TrainState) -> dict[str, np.ndarray]:
 
 
 def _from_tensors(tensors: dict[str, np.ndarray], prefix: str) -> TrainState:
-    """Raises UserError where the step or the identity is damaged."""
+    """The state in `tensors`. Raises UserError where step or identity is damaged."""
     step_tensor = tensors.pop(_STEP, np.array(0, np.int64))
     slots = {
         name: tensors.pop(name)
@@ -76,14 +76,14 @@ def saved_steps(directory: pathlib.Path) -> list[int]:
 
 
 def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
-    """Writes model.ckpt-STEP and removes all but the newest `keep` (0: none).
+    """Writes model.ckpt-STEP and removes all but the newest `keep` (0: removes none).
 
-    Raises UserError where it cannot be written; earlier checkpoints stay whole.
+    Raises UserError where it cannot be written; earlier checkpoints stay intact.
     """
     temporary = directory / run_files.SAVING
     name = stem(state.step)
     try:
-        shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+        shutil.rmtree(temporary, ignore_errors=True)  # left by a run that was killed
         temporary.mkdir()
         prefix = str(temporary / name)
         google_read.write(prefix, _to_tensors(state))
@@ -94,7 +94,7 @@ def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
         for path in written:  # the index last
             path.rename(directory / path.name)
         _flush(directory)
-        # Later steps were damaged: this run did not resume from them.
+        # Later checkpoints are damaged: this run did not resume from them.
         steps = [step for step in saved_steps(directory) if step <= state.step]
         kept = steps[-keep:] if keep else steps
         _point_to(directory, kept)
@@ -131,7 +131,7 @@ def _remove(directory: pathlib.Path, step: int) -> None:
 
 
 def _point_to(directory: pathlib.Path, steps: list[int]) -> None:
-    """Writes the `checkpoint` file by which TensorFlow finds the newest."""
+    """Writes the file `checkpoint`, by which TensorFlow finds the newest one."""
     lines = [f'model_checkpoint_path: "{stem(steps[-1])}"']
     lines += [f'all_model_checkpoint_paths: "{stem(step)}"' for step in steps]
     with files.replacing(directory / "checkpoint") as temporary:
@@ -141,11 +141,11 @@ def _point_to(directory: pathlib.Path, steps: list[int]) -> None:
 def newest(
     directory: pathlib.Path, say: Callable[[str], None]
 ) -> tuple[TrainState, str] | None:
-    """The newest checkpoint that is whole, and its prefix; None if there is none.
+    """The newest intact checkpoint and its prefix; None if there are no checkpoints.
 
     A damaged one is reported, and the one before it is taken. Raises UserError where
     all are damaged: starting afresh would lose the work of the run. Raises Unreadable
-    where one may be whole: to go on from an earlier one would delete it.
+    where one may be intact: continuing from an earlier one would delete it.
     """
     steps = saved_steps(directory)
     for step in reversed(steps):

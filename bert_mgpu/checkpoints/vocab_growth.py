@@ -1,8 +1,8 @@
 """Weights for a vocabulary that has grown since they were trained.
 
 A new token starts from what the model has read in its place so far: the mean of the
-rows of the pieces into which the old vocabulary cuts it. Rows of all other tokens
-stay as they are, bit for bit.
+rows of the pieces into which the old vocabulary splits it. The rows of all other
+tokens stay as they are, bit for bit.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def origins(
 ) -> Origins:
     """Row of each new token -> rows of its pieces in the old vocabulary.
 
-    A token is new if its row did not exist or had another name. One that stood in
-    another row is its own piece; one that was unknown has the row of [UNK].
+    A token is new if its row did not exist or held another token. One that had another
+    row is its own single piece; one that cannot be split gets the row of [UNK].
     """
     vocab = {token: row for row, token in enumerate(old_tokens)}
     words, pieces = Normalizer(do_lower_case).words, Pieces(vocab, vocab["[UNK]"])
@@ -42,7 +42,7 @@ def origins(
     def rows_of(token: str) -> list[int]:
         if token in vocab:
             return [vocab[token]]
-        # A piece that continues a word is cut as it is: "##" belongs to it.
+        # A continuation piece is split as it stands, with its "##".
         parts = [token] if token.startswith("##") else words(token)
         ids = b"".join(pieces[part] for part in parts)
         return np.frombuffer(ids, np.int32).tolist() or [vocab["[UNK]"]]
@@ -66,7 +66,7 @@ def grow(
     V old rows, W new tokens. Rows beyond all tokens stay as they are.
 
     Args:
-      old_table: float [V, ...], at least a row for each old token.
+      old_table: float [V, ...], with at least one row for each old token.
     Returns:
       float [max(V, W), ...].
     """
@@ -107,7 +107,7 @@ class Growth:
     def apply(
         self, params: Mapping[str, np.ndarray], first: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """The parameters with new rows; rows of no token are those of `first`."""
+        """The parameters with new rows; rows without a token come from `first`."""
         grown = dict(params)
         for name in self._tables:
             if name in params:
@@ -143,10 +143,10 @@ def find_growth(
 ) -> Growth:
     """The growth of a run's vocabulary over that of weights with these `shapes`.
 
-    The vocabulary of the weights is the file `beside` them, unless it has too many or
-    too few tokens for them; else it is the first tokens of the run's.
+    The vocabulary of the weights is the file `beside` them. If that is missing, or has
+    too many or too few tokens, it is taken to be the first tokens of the run's.
 
-    Raises UserError where the run has an altogether different vocabulary.
+    Raises UserError where the run has an entirely different vocabulary.
     """
     new, lower = tokenizer.tokens, tokenizer.do_lower_case
     rows = shapes.get(TABLES[0], (0,))[0]

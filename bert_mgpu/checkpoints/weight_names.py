@@ -1,7 +1,7 @@
 """The names of parameters in Google's TF1 code, which are ours, and in transformers.
 
 One table serves both directions. transformers' Linear weights are [out, in], Google's
-kernels [in, out]: those are transposed.
+kernels [in, out]: these are transposed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ CLASSIFIER, TAGGER, PRETRAINING, MASKED_WORDS, SPANS, ENCODER = (
     "BertModel",
 )
 CLASSIFIERS = (CLASSIFIER, TAGGER)  # those that have labels
-# Beginnings of parameters that neither program has: what they are, how to do without.
+# Prefixes of parameters that neither program has -> their name, how to train without.
 ONLY_OURS = {
     "crf/": ("conditional random field", "without --crf"),
     "segments/": ("attention over segments", "with --segment_pooling=mean or max"),
@@ -94,7 +94,7 @@ _SCOPES = {
     ENCODER: ("bert/",),
 }
 WORDS_BIAS = "cls/predictions/output_bias"
-# A parameter of the head tells which model it is: the first that is present.
+# The first of these head parameters that is present tells which model it is.
 _HEADS = {
     "output_weights": CLASSIFIER,
     "cls/seq_relationship/output_weights": PRETRAINING,
@@ -142,15 +142,15 @@ def _lookup(rows: Mapping[str, Row], name: str) -> Row | None:
 
 
 def architecture_of(params: Iterable[str]) -> str:
-    """The class in transformers of a model with these parameters, by Google's names."""
+    """The transformers class of a model with these parameters, in Google's naming."""
     names = set(params)
     found = next((_HEADS[name] for name in _HEADS if name in names), ENCODER)
     return TAGGER if found == CLASSIFIER and _POOLER not in names else found
 
 
 def rows_of_architecture(architecture: str, num_hidden_layers: int) -> list[Row]:
-    """Every parameter of a model of transformers, by both names."""
-    scope = "bert." if architecture == ENCODER else ""  # it is that part itself
+    """Every parameter of a transformers class, by both names."""
+    scope = "bert." if architecture == ENCODER else ""  # BertModel is that part itself
     return [
         Row(
             row.google.format(i),

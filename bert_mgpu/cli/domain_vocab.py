@@ -52,7 +52,7 @@ def _report(config: DomainVocabConfig) -> None:
 
 
 def _check(config: DomainVocabConfig) -> None:
-    """Raises UserError for flags and files that are wrong, before any counting."""
+    """Raises UserError for invalid flags and files, before any counting."""
     check_needed(config, ["input_file", "vocab_file"])
     if config.add:
         check_needed(config, ["output_vocab_file"], "--add needs it")

@@ -77,7 +77,7 @@ def _extract(config: FeaturesConfig) -> None:
 
 
 def check(config: FeaturesConfig) -> None:
-    """Raises UserError for flags and files that do not go together."""
+    """Raises UserError for missing or contradictory flags and unusable files."""
     check_needed(config, ["input_file", "output_file", "init_checkpoint"])
     layers, output = config.layer_indices, str(config.output_file)
     pools = config.pooling != TOKENS

@@ -1,4 +1,4 @@
-"""Checks of flags that several commands share, before anything is loaded."""
+"""Checks of flags, shared by several commands, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ EXPORTS = "export_hf", "export_saved_model", "export_onnx"
 def check_needed(
     config: Any, names: Sequence[str], why: str = "--help=all lists all flags"
 ) -> None:
-    """Raises UserError where one of these flags is missing."""
+    """Raises UserError if one of these flags is missing."""
     for name in names:
         if getattr(config, name) is None:
             raise UserError(f"--{name} is missing ({why})")
 
 
 def check_casing(given: Collection[str], lower: bool, vocab_file: str) -> None:
-    """Raises UserError where the folder of a vocabulary says it has another casing.
+    """Raises UserError if the folder of a vocabulary states another casing.
 
-    lower: --do_lower_case.
+    given: the flags that were given; lower: the value of --do_lower_case.
     """
     from bert_mgpu.checkpoints import casing  # imports numpy
 
@@ -42,16 +42,16 @@ def check_casing(given: Collection[str], lower: bool, vocab_file: str) -> None:
 def check_outputs(
     outputs: Iterable[tuple[str, str]], inputs: Iterable[tuple[str, str]]
 ) -> None:
-    """Raises UserError where an output is no file, an input or another output.
+    """Raises UserError if an output is not a file, or is also an input or output.
 
-    Both are pairs of a flag and a file.
+    Inputs and outputs are pairs of a flag's name and a file.
     """
     read = {name: flag for flag, file in inputs for name in _names(file)}
     written: dict[Any, str] = {}
     for flag, path in outputs:
         if os.path.isdir(path):
             raise UserError(f"--{flag}={path}: is a directory: pass the name of a file")
-        # What is written takes the place of what is there, or of a link to it.
+        # Writing replaces whatever has this name, even a device or a link to one.
         is_special = os.path.exists(path) and not os.path.isfile(path)
         if is_special or _is_among_devices(path):
             raise UserError(
@@ -72,7 +72,7 @@ def check_outputs(
 
 
 def check_folders_differ(config: Any, flags: Iterable[str]) -> None:
-    """Raises UserError where two of these flags name one folder to write."""
+    """Raises UserError if two of these flags name the same folder to write."""
     written: dict[str, str] = {}
     for flag in flags:
         if path := getattr(config, flag, None):
@@ -85,7 +85,7 @@ def check_folders_differ(config: Any, flags: Iterable[str]) -> None:
 
 
 def check_folder(flag: str, path: str) -> None:
-    """Raises UserError where a file cannot be written, before the work for it."""
+    """Raises UserError if a file cannot be written, before any work is done for it."""
     folder = pathlib.Path(path).absolute().parent
     if not os.access(folder, os.W_OK):
         fault = "cannot write there" if folder.is_dir() else "there is no such folder"
@@ -93,9 +93,9 @@ def check_folder(flag: str, path: str) -> None:
 
 
 def _is_among_devices(path: str) -> bool:
-    """Whether a file would stand beside the devices.
+    """Whether a file would be created among the device files in /dev.
 
-    Not in /dev/shm, which is a file system of its own.
+    False for /dev/shm, which is a file system of its own.
     """
     above = pathlib.Path(path).absolute().parents
     folder = next(str(parent) for parent in above if os.path.exists(parent))
@@ -105,7 +105,7 @@ def _is_among_devices(path: str) -> bool:
 
 
 def _names(path: str) -> list[Any]:
-    """What a file is known by: its path without links, and where it lies on a disk."""
+    """What identifies a file: its resolved path and, if it exists, device and inode."""
     names: list[Any] = [os.path.realpath(path)]
     with contextlib.suppress(OSError):
         status = os.stat(path)
@@ -114,7 +114,7 @@ def _names(path: str) -> list[Any]:
 
 
 def check_common_flags(config: RunConfig) -> None:
-    """Raises UserError where output_dir is missing, or all flags that ask for work."""
+    """Raises UserError if flags clash, or output_dir or anything to do is missing."""
     check_needed(config, ["output_dir"], "the folder that the run writes to")
     files.check_literal(os.path.abspath(str(config.output_dir)))
     if getattr(config, "predict_text", None) == "":
@@ -148,12 +148,12 @@ def _check_mlflow(config: RunConfig, uri: str) -> None:
             " MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
     found = importlib.util.find_spec("mlflow")
-    if not (found and found.origin):  # a folder of that name has no origin
+    if not (found and found.origin):  # a mere folder of that name has no origin
         raise UserError(f"--mlflow needs mlflow-skinny: {extras.advice('mlflow')}")
 
 
 def check_trained(path: str) -> None:
-    """Raises UserError where nothing that was trained for a task can be there."""
+    """Raises UserError if there can be no model trained for a task at this path."""
     if not os.path.lexists(path) and not glob.glob(f"{glob.escape(path)}.*"):
         raise UserError(f"{path}: no such folder: pass that of a trained model")
     if os.path.isdir(path) and not os.path.lexists(os.path.join(path, run_files.RUN)):

@@ -44,12 +44,12 @@ def _learn(config: LearnVocabConfig) -> None:
 
 
 def _check(config: LearnVocabConfig) -> None:
-    """Raises UserError for flags and files that are wrong, before any counting."""
+    """Raises UserError for invalid flags and files, before any counting."""
     check_needed(config, ["input_file", "vocab_file"])
     target = str(config.vocab_file)
     read = corpus.find_files(str(config.input_file), pipe=False)
     check_outputs([("vocab_file", target)], [("input_file", path) for path in read])
-    # In all other scripts the flag names what is read: the vocabulary of a model.
+    # In all other scripts this flag names an input: the vocabulary of a model.
     if os.path.lexists(target):
         raise UserError(
             f"--vocab_file={target}: exists, and is not replaced: pass a new name, or"

@@ -33,7 +33,7 @@ from bert_mgpu.cli import script
 from bert_mgpu.core import log, run_files
 from bert_mgpu.core.errors import UserError, shortened
 
-_LONGEST_NAME = 100  # characters that are compared with known ones
+_LONGEST_NAME = 100  # characters of a name that are compared with known ones
 
 # The module of each command has main(flags) -> exit code; only the one asked for is
 # imported.
@@ -43,7 +43,7 @@ COMMANDS = {
     "install_horovod": "doctor.horovod_build",
     "serve": "serve",
 }
-# Those of scripts, whose main() reads sys.argv, and a flag that the name stands for.
+# The commands that run scripts, whose main() reads sys.argv; and the flag they imply.
 SCRIPTS = {
     "train": ("run_classifier", "do_train"),
     "predict": ("run_classifier", "do_predict"),
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def _flag_of_model(folder: str) -> str:
-    """The flag that takes a folder to predict with: an export is not written to."""
+    """The flag for the folder of a model to predict with; an export is only read."""
     saved = glob.glob(f"{run_files.CHECKPOINT}-*.index", root_dir=folder)
     exported = os.path.exists(os.path.join(folder, run_files.RUN)) and not saved
     return "init_checkpoint" if exported else "output_dir"

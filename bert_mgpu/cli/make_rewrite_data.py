@@ -98,7 +98,7 @@ def _make(config: RewriteDataConfig) -> None:
 
 
 def _check(config: RewriteDataConfig) -> Negatives:
-    """The negatives. Raises UserError for flags that are wrong, before any reading."""
+    """Checks the flags, before any reading; returns --negatives. Raises UserError."""
     check_needed(config, ["input_file", "output_dir"])
     if not config.ad_column:
         raise UserError("--ad_column is empty: pass a name or a number")
@@ -133,7 +133,7 @@ def _check(config: RewriteDataConfig) -> Negatives:
 def _report(
     counts: RewriteCounts, output_dir: pathlib.Path, seconds: float
 ) -> Iterator[str]:
-    """What was read and written, a line each."""
+    """What was read and written, one line each."""
     rows = counts.rows
     repeated = counts.ads - counts.distinct
     yield f"ads: {counts.ads}" + f", {repeated} repeated ones left out" * bool(repeated)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # it imports TensorFlow
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code.
 
-    argv: None is that of this process; see `session.run`.
+    argv: None means sys.argv; see `session.run`.
     """
     return session.run(argv, str(__doc__), FinetuneConfig, check=check, work=work)
 
@@ -59,7 +59,7 @@ def work(config: FinetuneConfig, output_dir: pathlib.Path, topology: Topology) -
 
 
 def check(config: FinetuneConfig) -> None:
-    """Raises UserError for flags that do not go together."""
+    """Raises UserError for missing or contradictory flags."""
     if config.task_name is None and config.trained_task is None:
         why = "--help=all lists all flags"
         folder = config.init_checkpoint or config.output_dir
@@ -104,7 +104,7 @@ def check(config: FinetuneConfig) -> None:
 
 
 def _check_printed(config: FinetuneConfig) -> None:
-    """Predictions that are printed: of standard input, or of one text."""
+    """Checks the flags of printed predictions: for standard input, or for one text."""
     if config.predict_text is None:
         check_used(config.given, ["predict_text_b"], "--predict_text")
     elif config.do_predict:

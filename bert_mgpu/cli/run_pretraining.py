@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # it imports TensorFlow
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code.
 
-    argv: None is that of this process; see `session.run`.
+    argv: None means sys.argv; see `session.run`.
     """
     return session.run(argv, str(__doc__), PretrainConfig, check=check, work=work)
 
@@ -49,7 +49,7 @@ def work(config: PretrainConfig, output_dir: pathlib.Path, topology: Topology) -
 
 
 def check(config: PretrainConfig) -> None:
-    """Raises UserError for flags that do not go together."""
+    """Raises UserError for missing or contradictory flags."""
     reads = config.do_train or (config.do_eval and config.eval_input_file is None)
     check_needed(config, ["input_file"] if reads else [])
     check_common_flags(config)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # it imports TensorFlow
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code.
 
-    argv: None is that of this process; see `session.run`.
+    argv: None means sys.argv; see `session.run`.
     """
     return session.run(argv, str(__doc__), SquadConfig, check=check, work=work)
 
@@ -57,7 +57,7 @@ def work(config: SquadConfig, output_dir: pathlib.Path, topology: Topology) -> N
 
 
 def check(config: SquadConfig) -> None:
-    """Raises UserError for flags that do not go together."""
+    """Raises UserError for missing or contradictory flags."""
     asked = {
         "train_file": config.do_train,
         "predict_file": config.do_predict,
@@ -69,10 +69,10 @@ def check(config: SquadConfig) -> None:
 
 
 def as_google(config: SquadConfig) -> SquadConfig:
-    """The settings as run_squad.py takes them: see `with_dev_file`.
+    """The settings, interpreted as run_squad.py does; see also `with_dev_file`.
 
-    Without --do_predict nothing is predicted, also where there is a file for it. A
-    model whose questions may have no answer keeps that, whatever its task is called.
+    Without --do_predict nothing is predicted, even if there is a file for it. A model
+    trained with unanswerable questions keeps that setting, whatever its task's name.
     """
     config = with_dev_file(config)
     trained = config.trained_task
@@ -86,14 +86,14 @@ def as_google(config: SquadConfig) -> SquadConfig:
 
 
 def with_dev_file(config: SquadConfig) -> SquadConfig:
-    """The settings; unless another is given, the file to predict is evaluated.
+    """The settings, with --predict_file as the dev file unless another is given.
 
-    Of several files none is.
+    If it names several files, none of them is evaluated.
     """
     path = config.predict_file
     if config.dev_file is not None or path is None or not _is_one_file(path):
         return config
-    if "data_dir" in config.given:  # to which a file to evaluate would be relative
+    if "data_dir" in config.given:  # a dev file would be relative to it
         path = os.path.abspath(path)
     return dataclasses.replace(config, dev_file=path)
 

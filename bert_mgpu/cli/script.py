@@ -38,9 +38,9 @@ _NAME_ERRORS = (
 
 
 class UnbrokenStream:
-    """Standard error that may be lost without ending the work.
+    """A standard error stream whose failure does not end the work.
 
-    Its reader or terminal may go away, and the disk under a log may be full.
+    Its reader or terminal may go away, or the disk of a log file may be full.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -85,11 +85,11 @@ def unbroken_log() -> Iterator[None]:
 def redirect_native_stderr(
     log: pathlib.Path | None, heard: bool = True
 ) -> Iterator[None]:
-    """Sends the output of TensorFlow's C++ code to a file; None: to standard error.
+    """Sends the output of TensorFlow's C++ code to `log`; None: to standard error.
 
-    It writes to descriptor 2 before any setting takes effect, so sys.stderr moves to a
-    descriptor of its own. heard: False discards what is written to sys.stderr.
-    Raises OSError where the file cannot be written.
+    That code writes to descriptor 2 before any setting takes effect, so sys.stderr
+    moves to a descriptor of its own. heard: False discards what is written to
+    sys.stderr. Raises OSError if the file cannot be written.
     """
     sys.stderr.flush()
     descriptor, before = os.dup(2), sys.stderr
@@ -98,7 +98,7 @@ def redirect_native_stderr(
             with log.open("wb") as file:
                 os.dup2(file.fileno(), 2)
         target = os.dup(descriptor) if heard else os.open(os.devnull, os.O_WRONLY)
-        # Names of files may hold characters that the locale lacks.
+        # File names may contain characters that the locale lacks.
         stream = os.fdopen(target, "w", buffering=1, errors="backslashreplace")
         sys.stderr = cast("TextIO", UnbrokenStream(stream))
         try:
@@ -113,14 +113,14 @@ def redirect_native_stderr(
 
 def fail(error: RunError) -> int:
     """Prints the error's line; returns its exit code."""
-    line = " ".join(str(error).split())  # a file's name may hold line ends
+    line = " ".join(str(error).split())  # a file's name may contain newlines
     label = terminal.coloured(f"{error.label}:", "red", sys.stderr)
     print(f"{label} {line}", file=sys.stderr)
     return error.exit_code
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Of commands without a table of flags; a mistake is one line, as everywhere."""
+    """The parser of commands without a flag table; it reports a mistake in one line."""
 
     def error(self, message: str) -> NoReturn:
         sys.exit(fail(UserError(f"{message} (see {self.prog} --help)")))
@@ -129,15 +129,15 @@ class OneLineParser(argparse.ArgumentParser):
 def explain(
     error: Exception, output: pathlib.Path, flag: str, *, memory_hint: str
 ) -> RunError | None:
-    """The RunError for a full disk, a path that refuses or short memory; else None.
+    """The RunError for a full disk, an unusable path or lack of memory; else None.
 
-    output: the path that is written, from this flag; memory_hint: advice where memory
-    is short. TensorFlow reports a full disk only in its messages.
+    output: the path to write, which this flag names; memory_hint: advice for a lack of
+    memory. TensorFlow reports a full disk only in its messages.
     """
-    message = re.sub(r"\{\{.*?\}\} *", "", message_of(error))  # TensorFlow's own names
+    message = re.sub(r"\{\{.*?\}\} *", "", message_of(error))  # TensorFlow's node names
     full = re.search("no space left|quota exceeded|file too large", message, re.I)
     disk = None
-    if full:  # its line, as far as there
+    if full:  # the line, up to these words
         begin = message.rfind("\n", 0, full.start()) + 1
         disk = message[begin : full.end()].strip()
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
@@ -152,7 +152,7 @@ def explain(
 
 
 def unusable(error: OSError, output: pathlib.Path | None, flag: str) -> UserError:
-    """The error for a file or folder that refuses to be used, or a network."""
+    """The error for a file or folder that cannot be used, or for the network."""
     if error.filename is None:
         return UserError(
             f"{error.strerror or error}: check the network and the disks, then run the"
@@ -178,15 +178,15 @@ def run(
 ) -> int:
     """Runs a script that needs no training session; returns the exit code.
 
-    output, memory_hint: see `explain`; stopped: what becomes of the work when SIGTERM
-    or Ctrl-C stops it.
+    output, memory_hint: see `explain`; stopped: what happens to the work when
+    SIGTERM or Ctrl-C stops it.
     """
 
     def preempt(number: int, frame: object) -> None:
         raise Preempted(stopped)
 
     before = signal.getsignal(signal.SIGTERM)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text
+    if isinstance(sys.stdout, io.TextIOWrapper):  # file names may not be valid text
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         settings, notes = parsing.parse(argv, usage, table)
@@ -209,7 +209,7 @@ def run(
     except RunError as error:
         return fail(error)
     except KeyboardInterrupt:
-        # What it left half made may complain when it is thrown away, as zipfile does.
+        # Half-written objects, such as zipfile's, may raise errors when destroyed.
         sys.unraisablehook = lambda unraisable: None
         return fail(Interrupted(f"by Ctrl-C: {stopped}"))
     except BrokenPipeError:  # | head

@@ -31,7 +31,7 @@ from bert_mgpu.core.log import say
 
 _NAME = re.compile(r"[\w.-]+")
 _HOST = "127.0.0.1"
-_FLAGS = (  # of `bert_mgpu.load`
+_FLAGS = (  # that `bert_mgpu.load` takes
     *("use_best", "threshold", "predict_batch_size"),
     *("n_gpus", "device", "precision"),
 )
@@ -64,7 +64,7 @@ def _serve(config: ServeConfig) -> None:
         from bert_mgpu.serving.server import make_server
     except ImportError as error:
         raise UserError(f"serve needs {error.name}: {extras.advice('serve')}") from None
-    host = config.host or _HOST  # an empty variable of a script, too
+    host = config.host or _HOST  # None for an empty value
     listener = _listen(host, config.port)
     with listener:
         _configure_devices(config)
@@ -100,7 +100,7 @@ def _serve(config: ServeConfig) -> None:
 
 
 def _configure_devices(config: ServeConfig) -> None:
-    """Starts no more cards than the one model takes."""
+    """Configures the devices: no more GPUs than the one model uses."""
     from bert_mgpu.distributed import devices
 
     tf32 = config.precision == "tf32"
@@ -108,11 +108,11 @@ def _configure_devices(config: ServeConfig) -> None:
 
 
 def _end_on_signals(server: Any) -> None:
-    """SIGTERM and Ctrl-C end the server, whenever they come; a second one at once."""
+    """Makes SIGTERM and Ctrl-C end the server at any time; a second one at once."""
 
     def on_signal(number: int, frame: Any) -> None:
         if server.should_exit:
-            logging.getLogger("uvicorn.error").disabled = True  # those it cuts off
+            logging.getLogger("uvicorn.error").disabled = True  # about cut-off requests
             server.force_exit = True
         server.should_exit = True
 
@@ -121,11 +121,11 @@ def _end_on_signals(server: Any) -> None:
 
 
 def _names(allowed_hosts: str | None) -> list[str]:
-    """The names of --allowed_hosts. Raises UserError: one is no name."""
+    """The names in --allowed_hosts. Raises UserError for an invalid one."""
     names = [name.strip() for name in (allowed_hosts or "").split(",")]
     names = [name for name in names if name]
     for name in names:
-        if not _NAME.fullmatch(name) and not name.count(":") > 1:  # one of IPv6
+        if not _NAME.fullmatch(name) and not name.count(":") > 1:  # IPv6
             raise UserError(
                 f"--allowed_hosts: {short_repr(name)}: pass a host's name or address,"
                 " without a scheme, a port or a path"
@@ -134,7 +134,7 @@ def _names(allowed_hosts: str | None) -> list[str]:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises UserError where the address cannot be had."""
+    """A listening socket. Raises UserError if the address is not available."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=1024)
@@ -152,7 +152,7 @@ def _address(host: str, listener: socket.socket) -> str:
 
 
 class LoadedModel:
-    """A loaded model, as the application uses it: a `serving.bodies.ServedModel`."""
+    """A loaded model, for the application: implements `serving.bodies.ServedModel`."""
 
     def __init__(self, config: ServeConfig):
         folder = pathlib.Path(str(config.output_dir)).absolute()
@@ -170,14 +170,14 @@ class LoadedModel:
         self.batch = self._model.predictor.batch
         self.poolings = self._model.predictor.vectors.poolings
         self.width = self._model.predictor.vectors.width
-        if folder.name == run_files.BEST:  # it stands in the folder of its run
+        if folder.name == run_files.BEST:  # inside the folder of its run
             folder = folder.parent
         page = folder / run_files.REPORT_PAGE
         self.report = page if config.report and page.is_file() else None
 
     @property
     def remarks(self) -> list[str]:
-        """Where it computes, and what its user may not expect there."""
+        """Lines on the model's devices, with warnings of what users may not expect."""
         from bert_mgpu.distributed import devices
 
         towers = self._model.predictor.towers

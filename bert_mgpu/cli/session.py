@@ -43,11 +43,11 @@ def run(
 ) -> int:
     """Runs a training script's command line; returns the exit code.
 
-    argv: None is that of this process, which runs it again with smaller batches where
-    they do not fit; a given one ends there. table: of the flags; check: raises
+    argv: None means sys.argv; the process then restarts with smaller batches if they do
+    not fit into memory; with a given argv it fails. table: the flags; check: raises
     UserError before TensorFlow is loaded; work: takes (settings, output_dir, topology).
     """
-    # That of a single process, until the rank is known.
+    # The watchdog of a single process, until the rank is known.
     watchdog = Watchdog(ProcessRank(), None, 0)
 
     def preempt(number: int, frame: object) -> None:
@@ -80,7 +80,7 @@ def run(
         ):
             watchdog.begin()
             _load_tensorflow(settings.tf_log)
-            signal.signal(signal.SIGTERM, preempt)  # while training, the loop's own
+            signal.signal(signal.SIGTERM, preempt)  # the training loop sets its own
             with _explained(settings, output_dir, watchdog):
                 topology = _topology(
                     settings, remarks + remembered, rank=rank, watchdog=watchdog
@@ -100,7 +100,7 @@ def run(
         return _fail(error, watchdog)
     except KeyboardInterrupt:
         return _fail(Interrupted("stopped by Ctrl-C"), watchdog)
-    except OSError as error:  # of a path that the checks could not read
+    except OSError as error:  # for a path that the checks could not read
         return _fail(script.unusable(error, None, ""), watchdog)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -108,7 +108,7 @@ def run(
 
 
 def in_parts(config: Any, parts: int) -> Any:
-    """The settings of the same steps, each batch cut into this many parts."""
+    """The settings for the same steps, with each batch split into this many parts."""
     if config.train_batch_size % parts:
         raise UserError(
             f"{launcher.PARTS}={parts} does not divide"
@@ -148,7 +148,7 @@ def _fail(error: RunError, watchdog: Watchdog) -> int:
 def _locked(
     output_dir: pathlib.Path, rank: ProcessRank, unused: str | None
 ) -> Iterator[None]:
-    """Locks the folder: the first process, for all of them."""
+    """Locks the folder; of several processes only the first does, for all of them."""
     if not rank.is_first:
         yield
         return
@@ -168,7 +168,7 @@ def _load_tensorflow(shows_log: bool) -> None:
 def _as_trained(
     config: RunConfig, output_dir: pathlib.Path | None
 ) -> tuple[RunConfig, list[str]]:
-    """The settings as the model was trained, and notes for the log."""
+    """The settings, completed from the model's training, and notes for the log."""
     from bert_mgpu.checkpoints import pretrained  # not for --help
 
     return pretrained.as_trained(config, output_dir)
@@ -209,14 +209,14 @@ def _tensorflow_log(
 ) -> Iterator[None]:
     """Sends TensorFlow's messages to a file, unless they are to be shown.
 
-    Of several processes only the first writes to the log, until one of them ends.
+    With several processes, only the first writes to the log until one of them ends.
     """
     path = pathlib.Path(os.devnull)
     if rank.is_first:
         path = output_dir / run_files.TENSORFLOW_LOG
     try:
         if rank.is_first and not shown:
-            path.unlink(missing_ok=True)  # a link would lead elsewhere
+            path.unlink(missing_ok=True)  # else a link would be followed
         redirect = script.redirect_native_stderr(None if shown else path, rank.is_first)
         entered = contextlib.ExitStack()
         entered.enter_context(redirect)

@@ -1,6 +1,6 @@
 """The settings of a run: a table of flags, defaults and help for each script.
 
-parsing.py makes the command lines from them.
+parsing.py parses command lines by these tables.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def flag(
     minimum: float | None = None,
     maximum: float | None = None,
 ) -> Any:
-    """A field that is a flag; minimum and maximum bound its value.
+    """A dataclass field that defines a flag; minimum and maximum bound its value.
 
-    identity: a run cannot resume with another value; remembered: a later run of the
-    trained model takes its value from run.json where it is not given; kept_with_task:
-    so it is, but only for predictions of the same task, see `Family.prediction_flags`.
+    identity: a run cannot resume with another value; remembered: unless given, a later
+    run of the trained model takes the value from run.json; kept_with_task: likewise,
+    but only for predictions of the same task, see `Family.prediction_flags`.
     """
     metadata = {
         "group": group,
@@ -60,9 +60,9 @@ class FlagTable:
     """A script's settings: fields made by `flag`, whose names are flag names."""
 
     given: frozenset[str] = frozenset()  # the flags that the command line names
-    # Those that --help shows, where it does not show all.
+    # The flags that --help shows; if empty, it shows all.
     first: ClassVar[tuple[str, ...]] = ()
-    # Whether Google's script of this name has flags for TPUs, which are then taken.
+    # Whether Google's script of this name has TPU flags, which are then accepted.
     has_tpu_flags: ClassVar[bool] = False
 
 
@@ -76,8 +76,8 @@ class WorkerFlags(FlagTable):
 
     @property
     def processes(self) -> int:
-        """Processes at a time: by default one a core that this process may use."""
-        # Not every system says which cores those are.
+        """The number of processes: by default one per core that this one may use."""
+        # Not every system tells which cores those are.
         cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
         return self.workers or len(cores(0))
 
@@ -99,9 +99,10 @@ class ModelFlags(FlagTable):
 class RunConfig(ModelFlags, abc.ABC):
     """The flags that both training scripts have. None means not given."""
 
-    sampled_by: int | None = None  # the seed of samples, if not --seed
-    # The generator of shuffles, samples and masks: "counters", our own, or "numpy" for
-    # runs that began before there were counters (see `identity.with_original_random_numbers`).
+    sampled_by: int | None = None  # the seed of samples, unless it is --seed
+    # The generator of shuffles, samples and masks: "counters" (this project's own), or
+    # "numpy" to resume a run that began with it: see
+    # `identity.with_original_random_numbers`.
     random_numbers: str = "counters"
     has_tpu_flags: ClassVar[bool] = True
     # fmt: off
@@ -158,27 +159,27 @@ class RunConfig(ModelFlags, abc.ABC):
 
     @property
     def row_length(self) -> int:
-        """Tokens of a row at most."""
+        """The maximum number of tokens in a row."""
         return self.max_seq_length
 
     @property
     def longest_text(self) -> int:
-        """Tokens of the longest text that is not cut, [CLS] and [SEP] included."""
+        """Tokens of the longest text that is not truncated, with [CLS] and [SEP]."""
         return self.max_seq_length
 
     @property
     def length_in_words(self) -> str:
-        """The tokens of a row at most, as messages have them."""
+        """The maximum length in tokens, as messages show it."""
         return str(self.max_seq_length)
 
     @property
     def prediction_batch(self) -> int:
-        """Rows of a prediction step per tower."""
+        """The rows per tower in a prediction step."""
         return self.predict_batch_size or self.eval_batch_size
 
     @property
     def predict_prints(self) -> str | None:
-        """The flag whose predictions go to standard output, a few at a time."""
+        """The given flag, if any, that prints its predictions, a few at a time."""
         return "predict_file=-" if self.predict_file == STANDARD_INPUT else None
 
     # The flag that makes the warm-up shorter.
@@ -186,22 +187,22 @@ class RunConfig(ModelFlags, abc.ABC):
 
     @property
     def eval_every(self) -> int:
-        """Steps of a training between evaluations; 0: none."""
+        """Training steps between evaluations; 0: no evaluation while training."""
         return 0
 
     @abc.abstractmethod
     def steps_of(self, rows: int, batch: int) -> int:
-        """Optimizer steps of a run; batch: the effective batch size.
+        """The number of optimizer steps of a run; batch: the effective batch size.
 
-        Raises UserError where there is none.
+        Raises UserError if there are none.
         """
 
     @abc.abstractmethod
     def warmup_of(self, steps: int) -> int:
-        """Steps in which the learning rate rises."""
+        """The number of the `steps` during which the learning rate rises."""
 
 
 def fields(table: type[FlagTable]) -> list[dataclasses.Field[Any]]:
-    """The fields that are flags, those of a group together."""
+    """The fields that are flags, sorted by group."""
     flags = [field for field in dataclasses.fields(table) if field.metadata]
     return sorted(flags, key=lambda field: GROUPS.index(field.metadata["group"]))

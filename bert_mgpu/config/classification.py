@@ -1,4 +1,4 @@
-"""The flags that classification alone has."""
+"""The flags that only classification has."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import dataclasses
 
 from bert_mgpu.config.base import INPUT, MODEL, TEST, TRAIN, FlagTable, flag
 
-# For the help of flags that every family has: each "type" of task.json, and the score
-# that chooses its best weights.
+# For the help of flags that every family has: the score that chooses the best weights
+# for each "type" of task.json, and those types.
 BEST_METRICS = (
     "eval_accuracy; of type multi micro_f1, regression eval_loss, tags f1, qa f1 (of"
     " Chinese texts cmrc_f1), rewrite sari"
@@ -17,13 +17,13 @@ TASK_TYPES = (
     " (entities), qa (answers to questions) or rewrite (texts to rewrite)"
 )
 
-# What stands in the slot of an ad.
+# What the model reads in the slot of an ad: the values of --ad_slot.
 SLOT_TOKENS = UNKNOWN, MASKED = "unk", "mask"
 
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationFlags(FlagTable):
-    """The flags of classes, of several labels and of regression."""
+    """The flags of the task types single, multi and regression."""
 
     # fmt: off
     group_column: str | None = flag(None, INPUT, "your own task of type single with two labels: column whose value is the same for the rows to rank against each other, such as the phrases for a slot")

@@ -1,4 +1,4 @@
-"""The settings of extract_features.py: Google's flags and defaults, and ours."""
+"""The settings of extract_features.py: Google's flags and defaults, and others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import ClassVar
 from bert_mgpu.config.base import FILES, INPUT, MODEL, SPEED, TASK, ModelFlags, flag
 from bert_mgpu.core.errors import UserError
 
-TOKENS = "none"  # the pooling that leaves the vectors of all tokens
+TOKENS = "none"  # the pooling that keeps a vector for each token
 
-POOLINGS = "mean", "cls", "max", "pooler"  # see model/pooling.py; the usual first
+POOLINGS = "mean", "cls", "max", "pooler"  # see model/pooling.py; the default first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +41,8 @@ class FeaturesConfig(ModelFlags):
 
     @property
     def layer_indices(self) -> tuple[int, ...]:
-        """The layers that are asked for; with a pooling one. Raises UserError."""
-        text = self.layers or ""  # of --layers=
+        """The values of --layers; with pooling, -1 by default. Raises UserError."""
+        text = self.layers or ""  # None after --layers=
         if self.pooling != TOKENS and "layers" not in self.given:
             text = "-1"
         try:

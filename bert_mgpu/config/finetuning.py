@@ -1,4 +1,4 @@
-"""The settings of run_classifier_mgpu.py: those of every family, and each family's."""
+"""The settings of run_classifier_mgpu.py: shared by all families, and of each one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bert_mgpu.config.span_qa import SpanQaFlags
 from bert_mgpu.config.tagging import TaggingFlags
 from bert_mgpu.core.errors import UserError
 
-# What becomes of a text that is longer than a row.
+# What happens to a text that is longer than a row.
 LONG_TEXT_FLAGS = ("max_segments", "segment_pooling", "truncation", "head_tokens")
 PREDICT_FORMATS = ("text", "tsv", "csv", "jsonl", "parquet", "conll", "squad")
 
@@ -25,7 +25,7 @@ PREDICT_FORMATS = ("text", "tsv", "csv", "jsonl", "parquet", "conll", "squad")
 class FinetuneFlags(RunConfig):
     """The flags that every family of tasks has."""
 
-    trained_task: Any = None  # of a model that is only used: a run_folder.TrainedTask
+    trained_task: Any = None  # a run_folder.TrainedTask, if a model is only used
     # fmt: off
     task_name: str | None = flag(None, INPUT, "a built-in task, or your own, described by a task.json in data_dir", identity=True)
     data_dir: str | None = flag(None, INPUT, "folder with the task's files and, for your own task, its task.json")
@@ -102,12 +102,14 @@ class FinetuneFlags(RunConfig):
 
     @property
     def predict_prints(self) -> str | None:
-        """The flag whose predictions go to standard output, a few at a time."""
+        """The given flag, if any, that prints its predictions, a few at a time."""
         return super().predict_prints if self.predict_text is None else "predict_text"
 
     def steps_of(self, rows: int, batch: int) -> int:
-        """Rounded down as bert-ad does. Batches run on across the ends of epochs, so
-        every row is seen; only the very last part of a batch is not.
+        """The number of optimizer steps of a run, rounded down as bert-ad does.
+
+        Batches continue across the ends of epochs, so every row is seen; only an
+        incomplete last batch is left out.
         """
         most = self.max_train_steps
         if most is not None and "num_train_epochs" not in self.given:

@@ -9,7 +9,7 @@ from bert_mgpu.config.base import INPUT, MODEL, TASK, FlagTable, flag
 
 @dataclasses.dataclass(frozen=True)
 class LearnVocabConfig(FlagTable):
-    """The settings of data_prep/learn_vocab.py; defaults as in Google's models."""
+    """The settings of data_prep/learn_vocab.py, with defaults as in Google's models."""
 
     input_file: str | None = flag(
         None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# With the value where theirs is a switch. `warmup_steps` counts what ours shares.
+# With a value where theirs is a switch. Their `warmup_steps` is a number of steps,
+# `warmup_proportion` a share of all steps.
 OTHER_NAMES = {
     "batch_size": "train_batch_size",
     "bf16": "precision=bfloat16",

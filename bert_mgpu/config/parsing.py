@@ -1,4 +1,4 @@
-"""The parser of command lines: flags by a table of config/, their help and checks."""
+"""Parses command lines: the flags of a `FlagTable`, their help and their checks."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _DEFINE = {
     "float": flags.DEFINE_float,
     "str": flags.DEFINE_string,
 }
-# The values that a flag takes, by absl's name of its type.
+# The values that a flag takes, by absl's name for its type.
 _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 _BAD_VALUE = re.compile(r"flag --(\w+)=(.*?): ", re.DOTALL)
 _BAD_SWITCH = re.compile(r"--?no(\w+)=.* does not take an argument", re.DOTALL)
-_LONGEST_NAME = 80  # of a flag
-_ALIKE = 0.7  # a name and one that is meant, of 0 to 1
+_LONGEST_NAME = 80  # characters of a flag's name
+_ALIKE = 0.7  # least similarity, 0 to 1, of a name that is suggested
 _SEE_HELP = "(--help=all lists all flags)"
-_MOST = 10**12  # of a number of steps, rows or the like that has no bound of its own
+_MOST = 10**12  # the maximum of whole numbers (steps, rows) without one of their own
 
 
 class HelpAsked(Exception):
-    """--help was given: its argument is the text."""
+    """--help was given; the argument is the help text."""
 
 
 def _define(values: flags.FlagValues, table: type[FlagTable]) -> None:
@@ -74,9 +74,9 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 
 def help_text(usage: str, table: type[FlagTable], whole: bool = True) -> str:
-    """The flags by group, with defaults in brackets, 80 columns wide.
+    """Usage and flags by group, with defaults in brackets, 80 columns wide.
 
-    whole: all of them, not only those that everyone needs, where the table names these.
+    whole: show all flags, not only those in the table's `first`, if it has any.
     """
     shown = [f for f in fields(table) if whole or f.name in table.first]
     hidden = bool(shown) and len(fields(table)) - len(shown)
@@ -130,7 +130,7 @@ def _explain(
 
 
 def _check_follower(argv: Sequence[str], name: str, value: Any) -> None:
-    """Raises UserError where the next flag was taken for the value of this one."""
+    """Raises UserError if the next flag was taken as the value of this one."""
     names = f"-{name}", f"--{name}"
     if str(value).startswith("--") and any(
         part in names and after == value for part, after in itertools.pairwise(argv)
@@ -141,7 +141,7 @@ def _check_follower(argv: Sequence[str], name: str, value: Any) -> None:
 
 def _check_text(name: str, value: str) -> None:
     shown = shortened(value)
-    # TensorFlow takes no other names, and settings are kept as UTF-8.
+    # TensorFlow accepts no other file names, and settings are saved as UTF-8.
     if "\0" in value or not (value.isascii() or _is_utf_8(value)):
         fault = "holds a NUL byte" if "\0" in value else "is not UTF-8"
         raise UserError(
@@ -152,7 +152,7 @@ def _check_text(name: str, value: str) -> None:
 def _is_utf_8(value: str) -> bool:
     try:
         return bool(value.encode())
-    except UnicodeEncodeError:  # bytes of a command line that are no characters
+    except UnicodeEncodeError:  # surrogates, from bytes that are not UTF-8
         return False
 
 
@@ -172,17 +172,17 @@ def _check(
 
 
 def arguments(values: Mapping[str, Any]) -> list[str]:
-    """A command line of these flags, without those that are None.
+    """The command-line arguments for these flags, without those that are None.
 
-    Lists are joined by commas, dicts are written as JSON. Raises UserError for a comma
-    in a list's item.
+    Lists are joined by commas, and dicts are written as JSON. Raises UserError for an
+    item of a list that contains a comma.
     """
     texts = []
     for name, value in values.items():
         if isinstance(value, bool):
             value = str(value).lower()
         elif isinstance(value, Mapping):
-            # Numbers may be numpy's.
+            # Numbers may be numpy scalars.
             value = json.dumps(value, ensure_ascii=False, default=float)
         elif isinstance(value, list | tuple):
             if parts := [part for part in map(str, value) if "," in part]:
@@ -197,7 +197,7 @@ def arguments(values: Mapping[str, Any]) -> list[str]:
 
 
 def _joined(argv: Sequence[str], table: type[FlagTable]) -> list[str]:
-    """The command line with `--do_train true` as one argument, as people type it."""
+    """The command line with `--do_train true`, as people type it, as one argument."""
     switches = {f"--{f.name}" for f in fields(table) if "bool" in str(f.type)}
     parts = [*argv[:1]]
     for part in argv[1:]:
@@ -211,7 +211,7 @@ def _joined(argv: Sequence[str], table: type[FlagTable]) -> list[str]:
 def parse(
     argv: Sequence[str], usage: str, table: type[Settings]
 ) -> tuple[Settings, list[str]]:
-    """argv as sys.argv -> the settings and notes for the log.
+    """Returns the settings and notes for the log; argv: in the form of sys.argv.
 
     Raises UserError for flags that are unknown, malformed or out of range, and
     HelpAsked for --help.
@@ -225,7 +225,7 @@ def parse(
             raise UserError(f"{shortened(name)}: there is no such flag {_SEE_HELP}")
     try:
         rest = values(_joined(argv, table))[1:]
-    except (flags.Error, ValueError) as error:  # absl's of --noNAME=VALUE is no Error
+    except (flags.Error, ValueError) as error:  # ValueError: --noNAME=VALUE
         raise UserError(_explain(error, values, table)) from None
     if values.help or values.helpfull:
         raise HelpAsked(help_text(usage, table, whole=whole or values.helpfull))
@@ -248,7 +248,7 @@ def parse(
             field.metadata["minimum"],
             maximum=field.metadata["maximum"],
         )
-        # A script that passes an empty variable means that it has no value.
+        # An empty value, such as that of an unset variable of a script, means none.
         settings[field.name] = None if value == "" else value
     given = frozenset(name for name in values if values[name].present)
     ignored = sorted(given & set(_TPU_FLAGS))

@@ -10,7 +10,7 @@ from bert_mgpu.config.base import INPUT, MODEL, TASK, WorkerFlags, flag
 
 @dataclasses.dataclass(frozen=True)
 class PreparationConfig(WorkerFlags):
-    """Google's and bert-ad's flags, under their names and defaults, and ours."""
+    """Google's and bert-ad's flags, with their names and defaults, and further ones."""
 
     input_file: str | None = flag(
         None,

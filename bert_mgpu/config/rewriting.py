@@ -1,4 +1,4 @@
-"""The flags that rewriting alone has."""
+"""The flags that only rewriting has."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from bert_mgpu.config.base import INPUT, MODEL, TEST, FlagTable, flag
 
 WRITES_FROM = VOCABULARY, ROW = "vocabulary", "input"
 SLOT_MARKER = "[SLOT]"
-MOST_INSERTED = 100  # tokens at one place: what --max_insert can be at most
+MOST_INSERTED = 100  # tokens at one place: the upper bound of --max_insert
 
 
 class RewriteChoice(NamedTuple):
-    """How rewritings are chosen: the flags of these names."""
+    """How rewritings are chosen: the flags of the same names."""
 
     num_candidates: int | None = None
     fill_rounds: int = 4
@@ -26,7 +26,7 @@ _DEFAULT = RewriteChoice()
 
 @dataclasses.dataclass(frozen=True)
 class RewritingFlags(FlagTable):
-    """The flags of texts that are rewritten."""
+    """The flags of the task type rewrite."""
 
     # fmt: off
     target_column: str | None = flag(None, INPUT, "your own task of type rewrite: column of the text that it is to become")

@@ -1,4 +1,4 @@
-"""The flags that answering questions alone has: those of Google's run_squad.py."""
+"""The flags that only question answering has: those of Google's run_squad.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bert_mgpu.config.base import FILES, INPUT, MODEL, TEST, FlagTable, flag
 
 
 class Choice(NamedTuple):
-    """How the answers of a question are chosen: the flags of these names."""
+    """How answers to questions are chosen: the flags of the same names."""
 
     n_best_size: int
     max_answer_length: int
@@ -18,7 +18,7 @@ class Choice(NamedTuple):
 
 
 class WindowCut(NamedTuple):
-    """How questions and contexts are cut: the flags of these names.
+    """How questions and contexts are cut: the flags of the same names.
 
     The defaults are those of run_squad.py.
     """
@@ -32,7 +32,7 @@ CUT = WindowCut()
 
 @dataclasses.dataclass(frozen=True)
 class SpanQaFlags(FlagTable):
-    """The flags of questions whose answers stand in a context."""
+    """The flags of the task type qa, whose answers are spans of a context."""
 
     # fmt: off
     version_2_with_negative: bool | None = flag(None, INPUT, "type qa: some questions have no answer in their context, as in SQuAD 2.0 [only where the task says so]", identity=True)

@@ -12,7 +12,7 @@ _FLAGS = {field.name: field for field in dataclasses.fields(FinetuneConfig)}
 
 
 def _changed(name: str, default: Any, text: str | None = None) -> Any:
-    """The flag of this name with another default, and another help unless None."""
+    """The flag of this name with another default and, unless None, other help text."""
     metadata = dict(_FLAGS[name].metadata)
     metadata["help"] = text or metadata["help"]
     return dataclasses.field(default=default, metadata=metadata)
@@ -23,7 +23,7 @@ class SquadConfig(FinetuneConfig):
     """All settings of run_squad_mgpu.py."""
 
     task_name: str | None = _changed("task_name", "squad")
-    data_dir: str | None = _changed("data_dir", ".")  # to which names are relative
+    data_dir: str | None = _changed("data_dir", ".")  # file names are relative to it
     max_seq_length: int = _changed("max_seq_length", 384)
     doc_stride: int | None = _changed(
         "doc_stride",

@@ -1,4 +1,4 @@
-"""The flags that tagging alone has."""
+"""The flags that only tagging has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 
 from bert_mgpu.config.base import INPUT, MODEL, FlagTable, flag
 
-# Notations of entities: of files, and of the model's classes. See tasks/tagging/bio.py.
+# Notations of entities, in files and in the model's classes: tasks/tagging/bio.py.
 FILE_SCHEMES = BIO, BIOES, IOB1 = "bio", "bioes", "iob1"
 HEAD_SCHEMES = BIO, BIOES
 REPAIRS = BEGIN, LEAVE_OUT = "begin", "outside"
@@ -15,7 +15,7 @@ UNITS = WORDS, PIECES = "words", "pieces"
 
 @dataclasses.dataclass(frozen=True)
 class TaggingFlags(FlagTable):
-    """The flags of entities."""
+    """The flags of the task type tags."""
 
     # fmt: off
     file_scheme: str | None = flag(None, INPUT, "your own task of type tags: notation of its files; bioes also covers BILOU and BMES [bioes if a file has tags such as E- or S-, else bio]", choices=FILE_SCHEMES)

@@ -1,3 +1,3 @@
-"""Names of the activations of an encoder: see `model.layers.ACTIVATIONS`."""
+"""Names of the encoder's activation functions: see `model.layers.ACTIVATIONS`."""
 
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "relu", "tanh", "linear")

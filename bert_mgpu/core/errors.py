@@ -30,9 +30,8 @@ def shortened(value: object, most: int = 80) -> str:
 def listed(items: Sequence[str], most: int = 10) -> str:
     """The first names, for a message, and how many more there are.
 
-    Names may come from a file: long ones are cut, and those that are not plain text,
-    whose line ends, colours or outer blanks would look like our own messages, are
-    quoted.
+    Names may come from a file: long ones are cut, and those with line ends, colours or
+    outer whitespace, which could pass for a part of the message, are quoted.
     """
 
     def is_plain(name: str) -> bool:
@@ -57,7 +56,7 @@ class UserError(RunError):
 
 
 class Unreadable(UserError):
-    """A file that cannot be read now; what it holds may be whole."""
+    """A file that cannot be read at present; its contents may be intact."""
 
     def __init__(self, path: object, reason: object):
         super().__init__(
@@ -73,15 +72,15 @@ class Diverged(RunError):
 
 
 class NotFinite(Diverged):
-    """Outputs of rows that are not finite numbers: nothing follows from them."""
+    """Outputs of some rows are not finite numbers, so they predict nothing."""
 
     def __init__(self, message: str, row: int, precision: str):
-        """row: the first one, from 0, of those that were computed together."""
+        """row: the first such row, from 0, among those that were computed together."""
         super().__init__(message)
         self.row, self._precision = row, precision
 
     def of(self, place: str) -> Diverged:
-        """The same of a text, where weights are used that somebody else trained."""
+        """This error for the text at `place`, advising the user of a trained model."""
         halves = self._precision not in ("float32", "tf32")
         advice = "--precision=float32" if halves else "another model"
         return Diverged(f"{place}: its outputs are not finite numbers: pass {advice}")
@@ -91,18 +90,18 @@ class DivergedStep(Diverged):
     """A training step that diverged."""
 
     def __init__(self, step: int, seen: str, advice: str):
-        """step: from 1; seen: "loss nan"; advice: what else to say."""
+        """step: from 1; seen: such as "loss nan"; advice: the end of the message."""
         super().__init__(f"step {step}: {seen}: the training diverged{advice}")
         self.step, self.seen, self.advice = step, seen, advice
 
     def first_at(self, place: str) -> DivergedStep:
-        """The same, with the place of the first such number; "": not known."""
+        """This error with the place of the first non-finite number; "": unknown."""
         seen = f"{self.seen}, first in {place}" if place else self.seen
         return DivergedStep(self.step, seen, self.advice)
 
 
 def memory_advice(training: bool, recompute: str) -> str:
-    """Flags to pass where not even one row at a time fits."""
+    """The flags to recommend where not even one row at a time fits."""
     if not training:
         return "pass --device=cpu, --precision=bfloat16 or a lower --max_seq_length"
     advice = (
@@ -126,47 +125,47 @@ class DoesNotFit(OutOfMemory):
     """
 
     def __init__(self, message: str, notice: str, parts: int):
-        """notice: the log line of a script that restarts; parts: of each batch."""
+        """notice: logged by a script that restarts; parts: how many per batch."""
         super().__init__(message)
         self.notice, self.parts = notice, parts
 
 
 class PeerLost(RunError):
-    """Another process failed or was lost (exit.json: why); after a loss, resumable."""
+    """Another process failed or was lost (see exit.json); after a loss, resumable."""
 
     exit_code = 5
 
 
 class Preempted(RunError):
-    """Stopped by SIGTERM, a training after saving; the same command resumes."""
+    """Stopped by SIGTERM; a training saves first, and the same command resumes it."""
 
     exit_code = 75
     label = "stopped"
 
 
 class Interrupted(RunError):
-    """Stopped by Ctrl-C, a training after saving; the same command resumes."""
+    """Stopped by Ctrl-C; a training saves first, and the same command resumes it."""
 
     exit_code = 130
     label = "stopped"
 
 
-_SEARCHED = 10_000  # characters of an error, from either end
+_SEARCHED = 10_000  # characters to search at each end of an error
 _NO_MEMORY = re.compile(
     r"(out of memory|\boom\b|\b\w*alloc_failed|dst tensor is not initialized"
-    # The last: a constant that the optimizer of graphs would have worked out.
+    # The last: a constant that the graph optimizer would have computed.
     r"|(unable|failed) to allocate|cannot parse tensor from proto"
-    # Messages of NVIDIA's libraries that have no memory for their own buffers.
+    # NVIDIA's libraries say this when they get no memory for their own buffers.
     r"|failed to create cu\w+ handle|nccl[^\n]*unhandled cuda error)[^\n]*",
     re.IGNORECASE,
 )
 
 
 def message_of(error: Exception) -> str:
-    """The message of an error; of a very long one the beginning and the end.
+    """The message of an error; only the beginning and the end of a very long one.
 
-    TensorFlow first says where an operation was made, often in many lines of Python,
-    and last what went wrong.
+    TensorFlow says first where an operation was created, often in many lines of Python,
+    and what went wrong last.
     """
     message = str(getattr(error, "message", error))
     if len(message) <= 2 * _SEARCHED:
@@ -175,10 +174,10 @@ def message_of(error: Exception) -> str:
 
 
 def out_of_memory(error: Exception) -> str | None:
-    """The line that says which memory was short; None for any other error.
+    """The line that says which memory ran out; None for any other error.
 
-    Only messages tell: TensorFlow's error classes cover other causes too. Our own
-    errors are left out, since they may quote anything, such as the name of a file.
+    Only the message can tell: TensorFlow's error classes cover other causes too. A
+    RunError is never one, since it may quote anything, such as the name of a file.
     """
     if isinstance(error, RunError):
         return None

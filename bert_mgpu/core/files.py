@@ -1,7 +1,7 @@
 """Safe file access: JSON, files written whole or not at all, locked folders.
 
-Only regular files, or links to them, are read: a pipe would wait for ever. A written
-file replaces a link and never goes through it.
+Only regular files, or links to them, are read: a pipe could block for ever. Writing
+replaces a link instead of following it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any, BinaryIO
 from bert_mgpu.core import log
 from bert_mgpu.core.errors import UserError, short_repr
 
-STANDARD_INPUT = STANDARD_OUTPUT = "-"  # in place of a name
-# Bytes of a settings file: the largest tokenizer.json of a BERT has 10 MB. Once parsed
-# it may take thirty times as much memory.
+STANDARD_INPUT = STANDARD_OUTPUT = "-"  # in place of a file name
+# Bytes that a settings file may have: the largest tokenizer.json of a BERT has 10 MB.
+# Once parsed it may take thirty times as much memory.
 MOST_JSON = 32 << 20
 
 
@@ -46,18 +46,18 @@ def lexists(path: str | os.PathLike[str]) -> bool:
     """Whether a path exists, broken links included; OSError where access is denied."""
     try:
         os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # of a NUL
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # NUL in it
         return False
     return True
 
 
 def expand(name: str) -> list[str]:
-    """The paths that a glob matches, sorted; a name that exists is no glob."""
+    """The paths that a glob matches, sorted; the name of a file stands for itself."""
     return [name] if os.path.exists(name) else sorted(glob.glob(name))
 
 
 def check_literal(path: str | os.PathLike[str]) -> None:
-    """Raises UserError for a checkpoint's path that TensorFlow takes for a pattern.
+    """Raises UserError for a checkpoint path that TensorFlow would take for a pattern.
 
     Its reader looks for files that match the path.
     """
@@ -73,7 +73,7 @@ def read_text(path: pathlib.Path, most: int) -> str:
     """The text of a UTF-8 file of at most `most` bytes.
 
     Raises:
-      UserError: it cannot be read, or is no such file.
+      UserError: it cannot be read, is longer or is not UTF-8.
     """
     try:
         with open_regular(path) as file:
@@ -112,7 +112,7 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     text = read_text(path, MOST_JSON)
     try:
         value = json.loads(text, object_pairs_hook=_object)
-        if "\\ud" in text.lower():  # half of a character, which no file could hold
+        if "\\ud" in text.lower():  # a lone surrogate, which no file can hold
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise UserError(f"{path}: not a JSON file: half a character in it") from None
@@ -126,7 +126,7 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A temporary path to write to, renamed to `path` if all goes well."""
-    # Containers share the numbers of processes; no link can have a name like this.
+    # Process ids repeat across containers; nobody can plant a link by this name.
     own = f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
     temporary = path.with_name(own)
     try:
@@ -138,10 +138,10 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def write_bytes(path: pathlib.Path, parts: bytes | Iterable[bytes]) -> None:
-    """Writes a whole file or leaves the old one: never half of it.
+    """Writes the whole file or leaves the old one, never half of it.
 
     Raises:
-      UserError: the disk refuses.
+      UserError: it cannot be written.
     """
     try:
         with replacing(path) as temporary, temporary.open("wb") as file:
@@ -158,7 +158,7 @@ def write_text(path: pathlib.Path, text: str | Iterable[str]) -> None:
 
 
 def make_folder(path: pathlib.Path) -> pathlib.Path:
-    """The path, made a folder. Raises UserError where the disk refuses."""
+    """Makes a folder. Returns its path. Raises UserError where that fails."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -182,9 +182,9 @@ def replacing_folder(target: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _takes_files(folder: pathlib.Path) -> bool:
-    """Whether a file can be made here.
+    """Whether files can be created in a folder.
 
-    By trying: permissions do not show a read-only disk, nor do they bind root.
+    Tries it: permissions do not reveal a read-only disk, nor do they bind root.
     """
     try:
         tempfile.TemporaryFile(dir=folder).close()
@@ -196,7 +196,7 @@ def _takes_files(folder: pathlib.Path) -> bool:
 def check_writable(path: pathlib.Path, flag: str) -> None:
     """Raises UserError where the file that a flag names cannot be written.
 
-    Makes the folder for it.
+    Creates its folder where there is none.
     """
     make_folder(path.absolute().parent)
     if not _takes_files(path.absolute().parent):
@@ -210,9 +210,9 @@ def check_replaceable(
 ) -> None:
     """Raises UserError unless an export may replace the target.
 
-    It may where the target is absent, empty or just an earlier export, no mount point,
-    and its folder can be written to. is_export: whether a folder, with the names in it,
-    is one.
+    It may if the target is absent, empty or nothing but an earlier export, is not a
+    mount point, and its parent folder is writable. is_export: gets a folder and the
+    names in it, and returns whether it is an earlier export.
     """
     if os.path.ismount(target):
         raise UserError(
@@ -239,23 +239,23 @@ def unwritable(name: str, instead: str, error: OSError) -> UserError:
 
 @contextlib.contextmanager
 def locked(folder: pathlib.Path, name: str, instead: str) -> Iterator[pathlib.Path]:
-    """Makes a folder and locks it; the lock ends with the process at the latest.
+    """Makes a folder and locks it, until the process ends at the latest.
 
-    Yields the lock's file.
+    Yields the path of the lock file.
 
     Args:
       name: the folder's name in errors.
-      instead: "folder", for the advice "pass another folder".
+      instead: what the errors advise to replace: "folder" for "pass another folder".
 
     Raises:
-      UserError: another process holds the lock; nothing can be written there.
+      UserError: another process holds the lock, or nothing can be written there.
     """
     lock = folder / ".lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if lock.is_symlink():
             raise UserError(f"{lock}: a link: remove it")
-        # Neither through a link, nor waiting for the reader of a pipe.
+        # Neither follows a link nor waits for a pipe's reader.
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         file = open(os.open(lock, flags, 0o666), "rb", buffering=0)  # noqa: SIM115
     except OSError as error:

@@ -32,13 +32,13 @@ def fingerprint(parts: Mapping[str, Any]) -> str:
 
 
 def text_key(*texts: str | None) -> int:
-    """A 64-bit hash of texts, equal where they are but for blanks at their ends."""
+    """A 64-bit hash of texts, regardless of leading and trailing whitespace."""
     text = json.dumps([(text or "").strip() for text in texts])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def hash_of_code(*parts: str) -> str:
-    """A hash of modules and whole packages below bert_mgpu: "core.rows", "data"."""
+    """A hash of the code of modules and packages in bert_mgpu: "core.rows", "data"."""
     files: list[pathlib.Path] = []
     for part in parts:
         path = _PACKAGE.joinpath(*part.split("."))

@@ -1,4 +1,4 @@
-"""95 % intervals of scores: where those of all such rows would lie.
+"""95 % confidence intervals of scores: where the score over all such rows may lie.
 
 Letters: T draws, R rows, K counts of a row.
 """
@@ -11,12 +11,12 @@ from collections.abc import Callable
 import numpy as np
 
 Interval = tuple[float, float]
-_Z = 1.959963984540054  # of the normal distribution: 2.5 % lie above
+_Z = 1.959963984540054  # of the normal distribution: 2.5 % lie above it
 _DRAWS, _SEED = 1000, 0
 
 
 def wilson(right: int, count: int) -> Interval:
-    """Of a share, such as the rows that are right (Wilson 1927); of none (0, 1)."""
+    """The interval of the share of right rows (Wilson 1927); (0, 1) without rows."""
     if not count:
         return 0.0, 1.0
     share, z2 = right / count, _Z * _Z
@@ -27,9 +27,9 @@ def wilson(right: int, count: int) -> Interval:
 
 
 def of_cells(counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> Interval:
-    """Of a function of counted rows, by drawing as many again (Efron 1979).
+    """The interval of a score computed from counts, by the bootstrap (Efron 1979).
 
-    counts: int [...]; score: [T, ...] -> [T].
+    counts: int [...], of which each draw has the same sum; score: [T, ...] -> [T].
     """
     total = int(counts.sum())
     shares = counts.reshape(-1) / max(1, total)
@@ -38,9 +38,9 @@ def of_cells(counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> I
 
 
 def of_rows(values: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> Interval:
-    """Of a function of the sums of rows, by drawing as many rows again.
+    """The interval of a score computed from sums over rows, by the bootstrap.
 
-    values: [R, K]; score: sums [T, K] -> [T].
+    values: [R, K], of which each draw takes R rows; score: sums [T, K] -> [T].
     """
     rng, rows = np.random.default_rng(_SEED), len(values)
     sums = [
@@ -56,6 +56,6 @@ def _middle(values: np.ndarray) -> Interval:
 
 
 def f1(sums: np.ndarray) -> np.ndarray:
-    """F1 of what is right, predicted and true: [T, 3] -> [T]; 0 of nothing."""
+    """F1 from numbers of right, predicted and true items: [T, 3] -> [T]; 0 if none."""
     both = sums[:, 1] + sums[:, 2]
     return np.where(both > 0, 2 * sums[:, 0] / np.maximum(both, 1), 0.0)

@@ -16,7 +16,7 @@ from bert_mgpu.core import terminal
 Item = TypeVar("Item")
 
 
-NAMES = 14  # columns of the names of facts
+NAMES = 14  # terminal columns for the names of facts
 _WARNING = "WARNING: "
 _quiet = contextvars.ContextVar("quiet", default=False)
 _last = contextvars.ContextVar("last", default="")  # the name of the last fact
@@ -24,7 +24,7 @@ _last = contextvars.ContextVar("last", default="")  # the name of the last fact
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Nothing is said here, in this thread: the caller is another program."""
+    """Silences `say` and `fact` in this thread, where the caller is another program."""
     token = _quiet.set(True)
     try:
         yield
@@ -33,9 +33,9 @@ def quiet() -> Iterator[None]:
 
 
 def say(text: str, colour: str | None = None) -> None:
-    """Tells the user, on standard error, above any bar.
+    """Writes a message to standard error, above any progress bar.
 
-    One line is wrapped at the terminal's width; several stay as they are.
+    One line is wrapped at the terminal's width; several lines stay as they are.
     """
     _last.set("")
     indent = len(text) - len(text.lstrip()) + 2
@@ -43,15 +43,15 @@ def say(text: str, colour: str | None = None) -> None:
 
 
 def begin() -> None:
-    """The next fact has its name, whatever was said before."""
+    """Makes the next fact show its name, whatever was written before."""
     _last.set("")
 
 
 def fact(name: str, text: str) -> None:
-    """A fact of a run: its name in a column, the text in a second one.
+    """Writes a fact about a run: its name in one column, the text in a second one.
 
-    The name is left out where it is that of the fact before, or "". A text that begins
-    with WARNING has that as its name.
+    The name is left out where it repeats that of the fact before. A text that begins
+    with "WARNING: " gets WARNING as its name.
     """
     colour, detail = None, text.removeprefix(_WARNING)
     if detail != text:
@@ -63,7 +63,7 @@ def fact(name: str, text: str) -> None:
 
 
 def weights_fact(text: str) -> None:
-    """A fact about the weights that a run starts from."""
+    """Writes a fact about the weights that a run starts from."""
     fact("weights", text)
 
 
@@ -85,7 +85,7 @@ def progress_bar(
 ) -> Iterable[Item]:
     """The items, with a progress bar where standard error is a terminal.
 
-    unit: in the plural. total: their number, where they have no length.
+    unit: in the plural. total: the number of items, where they have no length.
     """
     return tqdm.tqdm(
         items,
@@ -98,18 +98,18 @@ def progress_bar(
 
 
 def print_stdout(text: str) -> int:
-    """Prints to standard output; the exit code 0."""
+    """Prints to standard output. Returns the exit code 0."""
     write_stdout(f"{text}\n")
     return 0
 
 
 def write_stdout(text: str) -> bool:
-    """Writes to standard output at once; false where nobody reads it any more."""
+    """Writes to standard output at once. Returns whether anybody still reads it."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:  # --help | head
-        # Python flushes what is left when it exits, and would complain then.
+        # Python flushes the rest at exit, and would complain about the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
     return True

@@ -1,4 +1,4 @@
-"""A look at the hidden states of a pass, from outside of the task that makes it."""
+"""Lets code outside of a task see the hidden states of the task's forward passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _observer = contextvars.ContextVar[Observer | None]("observer", default=None)
 
 @contextlib.contextmanager
 def observed(observer: Observer) -> Iterator[None]:
-    """Within it, the observer gets the hidden states of each pass of the encoder."""
+    """While it lasts, the observer gets the hidden states of each encoder pass."""
     token = _observer.set(observer)
     try:
         yield
@@ -22,6 +22,6 @@ def observed(observer: Observer) -> Iterator[None]:
 
 
 def show(hidden: Sequence[Any]) -> None:
-    """To the observer, where there is one."""
+    """Passes the hidden states to the observer, if there is one."""
     if observer := _observer.get():
         observer(hidden)

@@ -9,10 +9,10 @@ import numpy as np
 
 
 class ReportTable(NamedTuple):
-    """A table, below a note."""
+    """A table, with a note above it."""
 
-    rows: Sequence[Sequence[object]]  # the first holds the names of the columns
-    # A letter a column: n for numbers, t for long text; the others hold words.
+    rows: Sequence[Sequence[object]]  # the first row holds the column names
+    # A letter for each column: n for numbers, t for long text, any other for words.
     columns: str = ""
     note: str = ""
 
@@ -26,39 +26,39 @@ class ConfusionMatrix(NamedTuple):
 
 
 class ScoreCurves(NamedTuple):
-    """Scores over a setting, drawn as a plot; each holds up to the next value."""
+    """Scores by a setting's value, drawn as steps: each holds up to the next value."""
 
-    name: str  # of the plot's file
+    name: str  # begins the name of the plot's file
     setting: str
     values: np.ndarray  # float64 [N], increasing
     scores: Mapping[str, np.ndarray]  # float64 [N] each
-    chosen: float  # the value that the run has
-    lowest: str  # what the first value, below all that matter, stands for
+    chosen: float  # the value that the run uses
+    lowest: str  # in words, what the first value does: "never answering"
 
 
-Block = str | ReportTable | ConfusionMatrix | ScoreCurves  # a text is a note
+Block = str | ReportTable | ConfusionMatrix | ScoreCurves  # a str is a note
 
 
 class Mistake(NamedTuple):
     """An example that the model got wrong."""
 
-    number: int  # in its set
-    cells: Sequence[object]  # of its row on the page, behind its line in the file
-    truth: Any  # as JSON
-    places: Collection[tuple[int, int]] = ()  # of the matrix, that count it
+    number: int  # of the example in its set, from 0
+    cells: Sequence[object]  # of its row on the page, after its line number
+    truth: Any  # a JSON value
+    places: Collection[tuple[int, int]] = ()  # cells of the matrix that count it
 
 
 class Mistakes(NamedTuple):
-    """What a model got wrong of a set."""
+    """What a model got wrong in a set."""
 
-    columns: Sequence[str]  # the names of the cells
+    columns: Sequence[str]  # the names of the mistakes' cells
     letters: str  # see `ReportTable.columns`
-    order: str  # what the first ones have: "the highest loss"
+    order: str  # what puts a mistake first: "the highest loss"
     worst_first: Sequence[Mistake]
 
 
 class SetReport(NamedTuple):
-    """What a family shows of a labelled set beside its scores."""
+    """What a task family shows about a labelled set besides its scores."""
 
     blocks: Sequence[Block]
-    mistakes: Mistakes | None = None  # None: nothing is said of them
+    mistakes: Mistakes | None = None  # None: they are not listed

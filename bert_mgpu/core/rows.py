@@ -13,14 +13,14 @@ import numpy as np
 class Example:
     """One raw row. `label` is None where the row is only to be predicted.
 
-    words: the places in text_a of the words that it was given as; None: as a text.
-    group: equal for rows that are ranked together; None: for no such row.
+    words: the place of each word in text_a, if it was given as words; None: as a text.
+    group: the same for all rows that are ranked together; None: the row is not ranked.
     """
 
-    guid: str | int  # a number where a column of ids in JSON Lines or Parquet has it
+    guid: str | int  # int: from a column of numbers in JSON Lines or Parquet
     text_a: str
     text_b: str | None = None
-    label: Any = None  # what the family's `read_label` gives
+    label: Any = None  # what the task family's `read_label` returns
     line: int = 0  # in its file, from 1
     words: Sequence[tuple[int, int]] | None = None
     group: str | None = None
@@ -48,10 +48,10 @@ class Ragged(NamedTuple):
         return np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths)
 
     def take(self, numbers: np.ndarray) -> Ragged:
-        """These rows, one after the other."""
+        """The rows of these numbers, in this order."""
         lengths = self.lengths[numbers]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        # From a value's new index to its old one; its position in the row stays.
+        # The old index of a value minus its new one: the same for all of a row.
         shifts = np.repeat(self.offsets[numbers] - offsets[:-1], lengths)
         return Ragged(self.values[np.arange(offsets[-1]) + shifts], offsets)
 
@@ -73,9 +73,9 @@ class Ragged(NamedTuple):
 
 
 class Spliced(NamedTuple):
-    """Rows of slices of shared values: row i is its slices, one after the other.
+    """Rows made of slices of shared values: row i is its slices, one after the other.
 
-    So windows of one text hold its tokens once.
+    So the windows of a text share one copy of its tokens.
     """
 
     values: np.ndarray  # [N, ...]
@@ -90,33 +90,33 @@ class Spliced(NamedTuple):
         return np.concatenate(parts)
 
     def take(self, numbers: np.ndarray) -> Ragged:
-        """These rows, one after the other."""
+        """The rows of these numbers, in this order."""
         starts, lengths = np.moveaxis(self.slices[numbers].astype(np.int64), 2, 0)
         offsets = np.concatenate([[0], np.cumsum(lengths.sum(1))])
         flat = lengths.reshape(-1)
-        # From a value's new index to its own; its position in the slice stays.
+        # The index of a value minus its new one: the same for all of a slice.
         shifts = np.repeat(starts.reshape(-1) - np.cumsum(flat) + flat, flat)
         return Ragged(self.values[np.arange(offsets[-1]) + shifts], offsets)
 
 
-# Outputs of a set by name: an array [rows, ...], or Ragged for one per token.
+# A set's outputs by name: an array [rows, ...], or Ragged with a value per token.
 Outputs = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """Model input of many rows, by column; what the feature cache holds.
+    """The model input of many rows, by column: what the feature cache holds.
 
-    `ragged` columns are padded with zeros to the batch's length; `spliced` ones are the
-    same, but made when rows are taken. `dense` columns have one value or vector per
-    row. `targets` are values at some tokens of a row; the
-    column POSITIONS holds the positions of these tokens. Every column has the same
-    number of rows. `keys` are hashes of the texts, equal for examples of one text.
-    `owners` is the example that each row belongs to: examples are numbered from 0, and
-    the rows of one stand together. Without it row i is example i.
-    `lines` are the rows' line numbers in their file, `unread` columns ragged values
-    such as the places of words: no model reads them. `notes` are facts about the set
-    (truncated rows, ...), JSON values.
+    `ragged` columns are padded with zeros to the batch's length; so are `spliced` ones,
+    whose rows are put together only when they are taken. `dense` columns have one value
+    or vector per row. `targets` are values at some tokens of a row; their column
+    POSITIONS holds the positions of these tokens. Every column has the same number of
+    rows. `keys` are hashes of the texts, equal for examples with the same text.
+    `owners` holds the example that each row belongs to: examples are numbered from 0,
+    and the rows of an example follow one another. Without it row i is example i.
+    `lines` are the rows' line numbers in their file. `unread` columns are ragged values
+    that no model reads, such as the places of words. `notes` are facts about the set
+    (truncated rows, ...) as JSON values.
     """
 
     ragged: dict[str, Ragged]
@@ -151,19 +151,19 @@ class Features:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each row, [CLS] and [SEP] included, int64 [rows]."""
+        """The number of tokens of each row with [CLS] and [SEP], int64 [rows]."""
         columns: Mapping[str, Any] = self.spliced or self.ragged
         return columns["input_ids"].lengths
 
     @property
     def target_counts(self) -> np.ndarray:
-        """Targets of each row at most, int64 [rows]."""
+        """The most targets that each row may have, int64 [rows]."""
         if not self.targets:
             return np.zeros(len(self), np.int64)
         return self.targets[POSITIONS].lengths
 
     def take(self, numbers: np.ndarray) -> Features:
-        """What a model reads of the rows of these numbers (see `Rows`), and lines."""
+        """What a model reads of the rows of these numbers (see `Rows`), and `lines`."""
         rows = numbers % len(self)
         return Features(
             {
@@ -178,20 +178,20 @@ class Features:
 
 
 class Rows(Protocol):
-    """A set of rows as the loop reads it: features in memory, or records on a disk.
+    """A set of rows as the training loop reads it, from memory or from records on disk.
 
-    Row i of epoch e has the number e * len(rows) + i, from which follows all that is
+    Row i of epoch e has the number e * len(rows) + i, which determines all that is
     drawn anew in each epoch.
     """
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each row, [CLS] and [SEP] included, int64 [rows]."""
+        """The number of tokens of each row with [CLS] and [SEP], int64 [rows]."""
         ...
 
     @property
     def target_counts(self) -> np.ndarray:
-        """Targets of each row at most, int64 [rows]."""
+        """The most targets that each row may have, int64 [rows]."""
         ...
 
     @property

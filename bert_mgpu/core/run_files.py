@@ -11,12 +11,12 @@ from bert_mgpu.core.errors import UserError
 RUN, CONFIG = "run.json", "bert_config.json"
 LABELS, VOCAB = "label_list.txt", "vocab.txt"
 MODEL = (RUN, CONFIG, LABELS, VOCAB)  # the files beside the weights of a model
-CHECKPOINT = "model.ckpt"  # -STEP
+CHECKPOINT = "model.ckpt"  # followed by -STEP
 PREDICTIONS, VALUES, RECORDS = "predict.txt", "test_results.tsv", "predictions.jsonl"
 ANSWERS, N_BEST = "predictions.json", "nbest_predictions.json"
 NULL_ODDS, REWRITES = "null_odds.json", "rewrites.jsonl"
 SENTENCES, TAGGED = "test_results.json", "label_test.txt"
-BESIDE_PREDICTIONS = (ANSWERS, N_BEST, NULL_ODDS, REWRITES, TAGGED)  # of some tasks
+BESIDE_PREDICTIONS = (ANSWERS, N_BEST, NULL_ODDS, REWRITES, TAGGED)  # some tasks only
 EVALUATIONS, BASELINE, SEEDS = "evaluations.jsonl", "baseline.json", "seeds.json"
 BEST_EVALUATION = "best.json"
 METRICS, REPORT_PAGE = "metrics.jsonl", "report.html"
@@ -26,8 +26,9 @@ CACHE, BEST, REPORT, PREDICTED = "cache", "best", "report", "predicted"
 SEED = "seed-{}"
 SAVING = ".saving"  # a checkpoint that is being written
 
-# What each holds, in the order in which people look for it; folders end with /. STEP,
-# NAME and N stand for what differs, * for more of a name. docs/output_dir.md shows it.
+# What each file holds, in the order in which people look for it; folders end with /.
+# STEP, NAME and N stand for what varies, * for the rest of a name. docs/output_dir.md
+# shows this table.
 CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (PREDICTIONS,),
@@ -158,7 +159,7 @@ def pattern(name: str) -> re.Pattern[str]:
     return re.compile("".join(numbers.get(part, re.escape(part)) for part in parts))
 
 
-# Into these a run writes.
+# The folders that a run writes to.
 _FOLDERS = [pattern(n) for names, _ in CONTENTS for n in names if n.endswith("/")]
 _FOLDERS += [pattern(SAVING)]
 
@@ -166,8 +167,8 @@ _FOLDERS += [pattern(SAVING)]
 def check_folders(output_dir: pathlib.Path, unused: str | None = None) -> None:
     """Raises UserError where a run would write outside of its output_dir.
 
-    Files replace links; but through a folder that is a link they would go elsewhere.
-    unused: the name of a folder to which this run does not write.
+    A file replaces a link of its name, but a folder that is a link would lead the files
+    in it elsewhere. unused: the name of a folder to which this run does not write.
     """
     for path in sorted(output_dir.iterdir()) if output_dir.is_dir() else ():
         is_ours = any(folder.fullmatch(path.name) for folder in _FOLDERS)

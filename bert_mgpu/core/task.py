@@ -20,7 +20,7 @@ from bert_mgpu.core.rows import Example, Outputs, Rows
 # masked_lm_weights float32 [B, P].
 Batch = Mapping[str, Any]
 Params = Mapping[str, Any]  # name as in a Google TF1 checkpoint -> tensor
-# A pass of the model over rows, in all processes together: {} where there are no rows.
+# Runs the model over rows, in all processes together. Returns {} if there are none.
 Forward = Callable[[Rows], Outputs]
 ReadExamples = Callable[[], Sequence[Example]]  # reads the examples of a set
 
@@ -28,8 +28,8 @@ ReadExamples = Callable[[], Sequence[Example]]  # reads the examples of a set
 class DropoutKey(NamedTuple):
     """The key of a forward pass's dropout masks.
 
-    They are a function of (seed, step, a row's index in the global batch, site), so
-    neither towers nor devices change them.
+    The masks are a function of (seed, step, a row's index in the global batch, site),
+    so they depend neither on the towers nor on the devices.
     """
 
     seed: Any  # uint64 scalar
@@ -38,46 +38,46 @@ class DropoutKey(NamedTuple):
 
 
 class Task(Protocol):
-    """A task: all that the loop, evaluation and prediction know of it."""
+    """A task, as the training loop, evaluation and prediction know it."""
 
     name: str
     lower_is_better: frozenset[str]  # scores that are better when they are lower
     max_seq_length: int
-    labels: tuple[str, ...]  # of the classes; empty where there are none
+    labels: tuple[str, ...]  # of the classes; empty if there are none
     unused_params: frozenset[str]  # parameters that no loss depends on
     token_outputs: frozenset[str]  # names of outputs with a value for each token
     shared_outputs: frozenset[str]  # names of outputs that are the same for every row
-    # Parameter -> a line for the log where it is new, and the rest of the model is not.
+    # Parameter -> a line to log where it is new but the rest of the model is not.
     new_head_warnings: Mapping[str, str]
-    facts: dict[str, Any]  # flag -> value that a trained model must agree with
+    facts: dict[str, Any]  # flag -> value that every use of a trained model must share
 
     def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Every parameter: name -> (shape, initializer), see model/params.py."""
         ...
 
     def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
-        """Denominator of each loss, from the labels of arrays [B, ...] alone."""
+        """The denominator of each loss, from the labels of a batch of numpy arrays."""
         ...
 
     def loss_sums(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, Any]:
-        """Numerator of each loss, float32 scalars; without a dropout key: inference."""
+        """The numerator of each loss, a float32 scalar; no dropout key: inference."""
         ...
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, Any]:
-        """Tensors of a batch, [B, ...].
+        """The output tensors of a batch, [B, ...].
 
-        Those that `token_outputs` names are [B, T, ...]. Where rows are packed, B
-        examples share R rows of tokens, and these are [R, T, ...]. Of those that
-        `shared_outputs` names a set has one, [1, ...].
+        Those named in `token_outputs` are [B, T, ...]. Where rows are packed, so that B
+        examples share R rows of tokens, they are [R, T, ...]. Those named in
+        `shared_outputs` are [1, ...] and the same for every batch of a set.
         """
         ...
 
     def infer(self, rows: Any, forward: Forward) -> Outputs:
         """The outputs of a set of `Rows`; forward may be called several times.
 
-        Every process calls it with the same rows, and gets the outputs of all.
+        Every process calls it with the same rows and gets the outputs of all of them.
         """
         ...
 
@@ -94,7 +94,7 @@ class Task(Protocol):
         ...
 
     def summary(self, scored: Any, scores: Mapping[str, Any]) -> list[str]:
-        """The log of an evaluation: texts of one or several lines."""
+        """What to log of an evaluation: texts of one or several lines each."""
         ...
 
 
@@ -105,7 +105,7 @@ class TrainState:
     params: dict[str, np.ndarray]
     slots: dict[str, np.ndarray]  # "NAME/adam_m", "NAME/adam_v", ...
     step: int = 0  # optimizer steps done; with the seed, also the data position
-    identity: dict[str, Any] | None = None  # of the run; None: not ours (TF1)
+    identity: dict[str, Any] | None = None  # of the run; None: written by TF1 code
 
     @property
     def averaged(self) -> dict[str, np.ndarray]:
@@ -124,32 +124,32 @@ class Predictions(NamedTuple):
     texts: list[str]  # predict.txt
     values: Sequence[np.ndarray] | np.ndarray  # [examples, W], test_results.tsv
     records: Sequence[dict[str, Any]]  # of predictions.jsonl, without id and line
-    files: Mapping[str, Sequence[str]] = types.MappingProxyType({})  # further ones
+    files: Mapping[str, Sequence[str]] = types.MappingProxyType({})  # further files
 
 
 class Trust(NamedTuple):
     """How far the scores of a set can be trusted."""
 
     intervals: Mapping[str, Interval] = types.MappingProxyType({})  # of scores, 95 %
-    # The task's `metric` of answers that need no model, by what they are.
+    # An answer that needs no model, in words -> its score by the task's `metric`.
     floors: Mapping[str, float] = types.MappingProxyType({})
-    one_answer: str = ""  # that nearly all rows get and should not: a line on it
+    one_answer: str = ""  # a warning, if nearly all rows wrongly get the same one
 
     def without_points(self) -> Trust:
-        """Only intervals with a width: drawing again from rows that are all right, or
-        all wrong, says nothing of others.
+        """Drops intervals of width 0: resampling rows that are all right, or all
+        wrong, says nothing about other rows.
         """
         kept = {name: (a, b) for name, (a, b) in self.intervals.items() if a < b}
         return self._replace(intervals=kept)
 
 
 class Display(NamedTuple):
-    """A prediction as people read it."""
+    """A prediction as it is shown to people."""
 
     text: str
     bars: Sequence[tuple[str, float]] = ()  # a name and its share, 0 to 1
-    # Parts of the example's last text: start, excluded end, and a word on each, or "".
+    # Parts of the example's last text: start, excluded end, and a label, or "".
     spans: Sequence[tuple[int, int, str]] = ()
-    # What became of its first text: start, excluded end, the old part and the new one.
+    # Changes to its first text: start, excluded end, the old part and the new one.
     edits: Sequence[tuple[int, int, str, str]] = ()
     others: Sequence[str] = ()  # the next best texts

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-AVERAGE = "ExponentialMovingAverage"  # as tf.train.ExponentialMovingAverage's
+AVERAGE = "ExponentialMovingAverage"  # as in tf.train.ExponentialMovingAverage
 
-# A slot's name in a checkpoint is NAME/adam_m.
+# In a checkpoint, a slot of the weight NAME is called NAME/adam_m or the like.
 SLOTS = frozenset(
     (
         *("adam_m", "adam_m_q8", "adam_m_scale"),
@@ -15,7 +15,7 @@ SLOTS = frozenset(
     )
 )
 
-# Gradients of float16 vanish below 6e-8, so the loss is multiplied by a scale. It is
+# Gradients in float16 vanish below 6e-8, so the loss is multiplied by a scale. It is
 # halved when a gradient overflows (that step changes nothing) and doubled after a
 # number of steps without an overflow. Its state is kept among the optimizer's slots, so
 # that every device and every checkpoint has it.

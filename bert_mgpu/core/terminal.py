@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 WIDTH = 80  # terminal columns
-_LEAST_NAME = 10  # those of the names of a table, unless said otherwise
-_MOST_CELL = 32  # those of another cell, at most
-COLOURS = {"red": 31, "green": 32, "yellow": 33}  # their codes
+_LEAST_NAME = 10  # columns that a table's names keep, by default
+_MOST_CELL = 32  # columns that any other cell may take
+COLOURS = {"red": 31, "green": 32, "yellow": 33}  # ANSI codes
 _WIDE = ("W", "F")  # East Asian width: two terminal columns
 _NO_WIDTH = ("Mn", "Me", "Cf")  # accents and format characters: none
-_HIDDEN = ("Cc", "Cs", "Co", "Cn")  # what has no look of its own, or commands
+_HIDDEN = ("Cc", "Cs", "Co", "Cn")  # control characters, and those without a glyph
 # Characters that change the direction of the text around them.
 _TURNING = frozenset(
     "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -22,9 +22,9 @@ _TURNING = frozenset(
 
 
 def visible(text: str, kept: str = "") -> str:
-    """A text without characters that command a terminal or turn the text: as \\uXXXX.
+    """The text, with \\uXXXX for characters that control a terminal or turn the text.
 
-    kept: those of them that stay.
+    kept: control characters that stay as they are.
     """
     if text.isprintable():
         return text
@@ -38,7 +38,7 @@ def visible(text: str, kept: str = "") -> str:
 
 
 def width(text: str) -> int:
-    """Terminal columns that the text takes."""
+    """The number of terminal columns that the text takes."""
     return sum(
         0
         if unicodedata.category(char) in _NO_WIDTH
@@ -48,9 +48,9 @@ def width(text: str) -> int:
 
 
 def columns_of(stream: Any) -> int:
-    """The columns of a stream's terminal, or of COLUMNS; 80 where there is neither.
+    """The number in COLUMNS, or the columns of a stream's terminal; else 80.
 
-    Less what horovodrun writes in front of each line of a process.
+    Less the prefix that horovodrun writes before each line of a process.
     """
     rank = os.environ.get("HOROVOD_RANK")
     before = len(f"[{rank}]<stderr>:") if rank else 0
@@ -64,12 +64,12 @@ def columns_of(stream: Any) -> int:
 
 
 def narrow(stream: Any) -> int:
-    """The columns of what is aligned in a stream: 80, or those of its terminal."""
+    """The columns for aligned text in a stream: 80, or its terminal's if fewer."""
     return min(WIDTH, columns_of(stream))
 
 
 def coloured(text: str, colour: str, stream: Any) -> str:
-    """The text in a colour, where the stream is a terminal that shows them.
+    """The text in a colour, where the stream is a terminal that shows colours.
 
     NO_COLOR: see https://no-color.org.
     """
@@ -90,7 +90,7 @@ def fit(text: str, columns: int) -> str:
 
 
 def wrap(text: str, columns: int = WIDTH) -> list[str]:
-    """Lines of whole words; a word that is too long has a line of its own."""
+    """The text in lines of whole words; a word that is too long gets its own line."""
     lines: list[str] = []
     for word in text.split():
         if lines and width(lines[-1]) + 1 + width(word) <= columns:
@@ -101,9 +101,9 @@ def wrap(text: str, columns: int = WIDTH) -> list[str]:
 
 
 def hanging(text: str, columns: int, indent: int) -> list[str]:
-    """Lines of whole words, all but the first behind so many blanks.
+    """The text in lines of whole words, indented from the second one on.
 
-    Blanks at the start and between the words of a line stay as they are.
+    Spaces at the start and between the words of a line stay as they are.
     """
     first, *rest = re.split(r"(?<=[^ ])( +)", text)
     lines = [first]
@@ -122,12 +122,12 @@ def align(
     *,
     least: int = _LEAST_NAME,
 ) -> str:
-    """A table of so many columns at most: names to the left, numbers to the right.
+    """A table at most `columns` wide: names on the left, numbers on the right.
 
-    Several of them, below each other, where the numbers leave the names no room.
+    Where the numbers leave the names no room, several tables, one below the other.
 
-    lines: a name and one cell for each of `widths`, which grow with the longest cell;
-    least: columns of the longest name that are not cut.
+    lines: a name and one cell for each of `widths`, which grow to fit the longest cell;
+    least: columns that the names keep at least.
     """
     lines = [[*map(visible, line)] for line in lines]
     longest, *cells = (max(map(width, column)) for column in zip(*lines, strict=True))
@@ -155,7 +155,7 @@ def _to_the_right(cell: str, columns: int) -> str:
 
 
 def cut_front(text: str, columns: int) -> str:
-    """The end of a text that is too long, such as a path, behind ".."."""
+    """The text, such as a path; if it is too long, ".." and its end."""
     text = visible(text)
     if width(text) <= columns:
         return text

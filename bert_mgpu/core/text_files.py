@@ -26,7 +26,7 @@ Faults = Callable[[int, str], None]
 
 
 class RowFaults(ValueError):
-    """The faults of a row: pairs (number of the word, from 0, or None, message)."""
+    """The faults of a row: pairs (number of the word from 0, or None; message)."""
 
     def __init__(self, faults: Sequence[tuple[int | None, str]]):
         super().__init__(faults[0][1])
@@ -41,9 +41,9 @@ def report_faults(
     faults: Faults | None,
     word_a_line: bool = False,
 ) -> None:
-    """Hands on the faults of the row that begins at this line.
+    """Passes the faults of the row that begins at this line to `faults`.
 
-    word_a_line: each word has a line of its own. Raises UserError: nobody takes them.
+    word_a_line: each word has a line of its own. Raises UserError if `faults` is None.
     """
     each = error.faults if isinstance(error, RowFaults) else [(None, str(error))]
     for word, message in each:
@@ -57,7 +57,7 @@ def report_faults(
 
 
 UTF_8 = "utf-8"
-# Encodings in which no other character contains the byte of a line's end. GB18030
+# Encodings in which no other character contains the byte of a line end. GB18030
 # includes GBK and GB2312.
 ENCODINGS = {
     UTF_8: UTF_8,
@@ -77,7 +77,7 @@ _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _NAMED = "packed by {}: give the file a name that ends in .{}, or unpack it"
 _ZIP = "a zip archive, such as a workbook of Excel: save it as CSV"
 _UNKNOWN = "packed by {}: unpack it, or pack it by gzip or xz"
-# The first bytes of files that are no text, and what to do with them.
+# The first bytes of files that are not text, and what to do with those.
 _PACKED = (
     (re.compile(rb"\x1f\x8b"), _NAMED.format("gzip", "gz")),
     (re.compile(rb"\xfd7zXZ"), _NAMED.format("xz", "xz")),
@@ -92,7 +92,7 @@ LONGEST_LINE = 1 << 24  # bytes; a packed file of 1 MB may hold a line of 1 GB
 def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
     """Raises UserError, with the nearest names, if there is no such file.
 
-    pipe: whether it may be a pipe, which is read only once.
+    pipe: whether it may be a pipe, which can be read only once.
     """
     path = pathlib.Path(path)
     if path.is_dir():
@@ -118,14 +118,14 @@ def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
 
 
 def or_utf_8(encoding: str) -> str:
-    """The encoding of a file that may be UTF-8 instead, as its first lines show."""
+    """The name of a choice: UTF-8 if a file's first lines show it, else `encoding`."""
     return encoding if encoding == UTF_8 else f"{encoding}{_OR_UTF_8}"
 
 
 def _is_utf_8(raw: bytes) -> bool | None:
-    """Whether a line is UTF-8; None where it may be something else as well.
+    """Whether a line is UTF-8; None where it may be in another encoding as well.
 
-    Some pairs of bytes are characters of both UTF-8 and GBK; that three are is rare.
+    Some pairs of bytes are valid in both UTF-8 and GBK; with three this is rare.
     """
     if raw.isascii():
         return None
@@ -148,7 +148,7 @@ def found_encoding(path: str | os.PathLike[str], encoding: str) -> str:
 
 @functools.cache
 def _name_encoding(path: str, encoding: str) -> None:
-    """Logs it, once for each file."""
+    """Logs a file's encoding, once for each file."""
     say(f"{path}: read as {encoding}; if it is another, pass --encoding")
 
 
@@ -159,18 +159,18 @@ def read_lines(
     *,
     longest: int = LONGEST_LINE,
 ) -> Iterator[tuple[int, str]]:
-    r"""Yields (line number from 1, text) of a text file, one line in memory.
+    r"""Yields (line number from 1, text) of a text file, one line in memory at a time.
 
     Lines end at `\n` alone: U+2028, U+0085, a lone `\r` and the like, at which
-    `str.splitlines` also cuts, are characters of the text. Left out are the
-    line's end (`\n` or `\r\n`) and a byte order mark at the file's start. A file
-    `.gz` or `.xz` is unpacked; STANDARD_INPUT is read as its lines come.
+    `str.splitlines` also cuts, are characters of the text. The line end (`\n` or
+    `\r\n`) and a byte order mark at the start of the file are left out. A `.gz` or
+    `.xz` file is unpacked; STANDARD_INPUT is read as its lines arrive.
 
-    encoding: one of ENCODINGS, or of `or_utf_8`. faults: gets the lines that are not of
-    this encoding, which are left out, instead of an error.
+    encoding: one of ENCODINGS, or a name from `or_utf_8`. faults: gets each line that
+    cannot be decoded; the line is then left out, and no error is raised.
 
-    Raises UserError: no such file, or with file:line: not of this encoding, a NUL
-    byte, or a line that is too long to be one.
+    Raises UserError: no such file; or, with file:line: not in this encoding, a NUL
+    byte, or more than `longest` bytes.
     """
     if path != STANDARD_INPUT:
         check_file(path)
@@ -205,13 +205,13 @@ def read_lines(
 def unpacked(
     path: str | os.PathLike[str],
 ) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """The open file as it is on the disk, for its position, and its text.
+    """Opens a file. Yields it as it is on disk, for its position, and unpacked.
 
-    path: STANDARD_INPUT, too. Raises UserError: it cannot be opened.
+    path: may be STANDARD_INPUT. Raises UserError if it cannot be opened.
     """
     unpack: Any = UNPACK.get(pathlib.Path(path).suffix, contextlib.nullcontext)
     try:
-        # Not sys.stdin: a waiting thread would hold its lock, which aborts an exit.
+        # Not sys.stdin: a thread waiting for it holds its lock, and exit would abort.
         source = os.dup(0) if path == STANDARD_INPUT else path
         packed = open(source, "rb")  # noqa: SIM115
     except OSError as error:
@@ -223,10 +223,10 @@ def unpacked(
 def raw_lines(
     path: str | os.PathLike[str], file: IO[bytes], most: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Yields (number from 1, line with its end); one of more bytes comes in pieces.
+    """Yields (number from 1, line with its end); lines over `most` bytes are in pieces.
 
-    So no more is ever held in memory, whatever the file unpacks to. Raises UserError:
-    it is damaged or cannot be read.
+    So no more is ever held in memory, whatever the file unpacks to. Raises UserError
+    if it is damaged or cannot be read.
     """
     number = 0
     try:
@@ -243,9 +243,9 @@ def raw_lines(
 
 
 def check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
-    """Raises UserError for packed bytes and for lines that end in CR alone.
+    """Raises UserError for packed files, UTF-16, and lines that end in CR alone.
 
-    Later checks would name another cause, or none. raw: the first line with its end.
+    Later checks would name a wrong cause, or none. raw: the first line with its end.
     """
     for start, advice in _PACKED:
         if start.match(raw):
@@ -262,14 +262,14 @@ def check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
 
 
 def _codec(encoding: str) -> str:
-    """Python's name of an encoding, or of one that may be UTF-8 instead."""
+    """Python's name of an encoding, which may have the suffix of `or_utf_8`."""
     return ENCODINGS[encoding.removesuffix(_OR_UTF_8)]
 
 
 def decode(
     raw: bytes, location: str, encoding: str = UTF_8, *, has_flag: bool = True
 ) -> str:
-    """The text of a line. Raises UserError, which begins with the location.
+    """The text of a line. Raises UserError, whose message begins with `location`.
 
     has_flag: whether the command has --encoding.
     """

@@ -1,9 +1,9 @@
 """The padding policies: which rows a training step gets, and where in its batch.
 
-All of it follows from (seed, step) alone. To add a policy: POLICIES, --padding in
-config/base.py, and TrainingOrder.
+Everything depends on (seed, step) alone. To add a policy, extend POLICIES, --padding
+in config/base.py, and TrainingOrder.
 
-Letters: N towers, R rows of tokens per tower, S examples per row at most.
+Letters: N towers, R rows of tokens per tower, at most S examples per row.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from bert_mgpu.data import packing
 from bert_mgpu.data.packing import Placement
 
 POLICIES = ("max_length", "longest", "bucket", "pack")
-_WINDOW = 50  # steps that bucket sorts together
+_WINDOW = 50  # steps whose rows "bucket" sorts together
 _SAMPLE = 300  # steps from which shapes are chosen
-_FEWEST_SAMPLED = 50  # steps: a set of few batches has new ones in each epoch
-_SHAPE_SEED = 0  # so that all seeds of a run share what is compiled
-_PACKED_ROWS = 100_000  # from which packed shapes are chosen
-# To compile one more width takes as long as some 10 batches of BERT-base, or 60 of a
-# model of 4 layers: it has to save so many in an epoch, or in a prediction.
+_FEWEST_SAMPLED = 50  # steps: even a small set has new batches in each epoch
+_SHAPE_SEED = 0  # fixed, so that runs of all seeds share what is compiled
+_PACKED_ROWS = 100_000  # rows from which packed shapes are chosen
+# Compiling one more width takes as long as about 10 batches of BERT-base, or 60 of a
+# 4-layer model: it has to save that many in an epoch or in a prediction.
 WORTH_A_WIDTH = 10
-_COMPARED_EXAMPLES = 20_000  # at most, of which padding is counted
+_COMPARED_EXAMPLES = 20_000  # at most, to compare the padding of the policies
 _COMPARED_STEPS = 50
-_EVEN, _EIGHTS = 2, 8  # what widths are multiples of
+_EVEN, _EIGHTS = 2, 8  # widths are multiples of one of these
 
 
 def widths_for(longest: np.ndarray, max_length: int, worth: float) -> list[int]:
-    """The numbers of tokens to pad to, at most `max_length`.
+    """The widths, in tokens, to pad batches to; none exceeds `max_length`.
 
-    longest: int [batches]; worth: see `packing.few_widths`.
+    longest: int [batches], the longest row of each; worth: see `packing.few_widths`.
     """
     widths = packing.few_widths(longest, multiple=_EVEN, worth=worth)
     return [min(width, max_length) for width in widths]
 
 
 def most_targets_to(width: int, lengths: np.ndarray, target_counts: np.ndarray) -> int:
-    """The most targets of any row of at most `width` tokens."""
+    """The largest number of targets in any row of at most `width` tokens."""
     return int(target_counts[lengths <= width].max(initial=0))
 
 
@@ -63,9 +63,9 @@ class TrainingOrder:
         random_numbers: str = "counters",
         segment: int | None = None,
     ):
-        """lengths: tokens of each row; sample: steps, at most, that choose shapes;
-        target_counts: of each row at most; random_numbers: one of SHUFFLES; segment:
-        see `Batching`.
+        """lengths: tokens of each row; sample: the most steps from which shapes are
+        chosen; target_counts: the most targets of each row; random_numbers: one of
+        SHUFFLES; segment: see `Batching`.
         """
         lengths = whole_segments(lengths, segment)
         self._lengths = lengths
@@ -81,7 +81,7 @@ class TrainingOrder:
         longest = int(packing.rounded(lengths.max()))
         self._longest = min(longest, max_length)
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
-        # Of a few widths, since each is a search over all rows.
+        # Cached for the few widths there are, since each takes a search over all rows.
         self._most_targets = functools.cache(
             lambda width: most_targets_to(width, lengths, self._target_counts)
         )
@@ -121,8 +121,8 @@ class TrainingOrder:
         return self._lengths[numbers % len(self._lengths)]
 
     def _packed_shapes(self, groups: list[np.ndarray]) -> list[packing.Shape]:
-        """The shape of almost all steps and one for longer ones; none if packing
-        saves nothing, as with towers of few rows.
+        """The shape of almost all steps and a larger one for the rest; empty if
+        packing saves nothing, as with towers of few rows.
         """
         shape = packing.packed_shape(groups, self._longest, self._towers)
         widths = [self._width_for(sizes) for sizes in groups]
@@ -133,7 +133,7 @@ class TrainingOrder:
 
     @property
     def compilations(self) -> int:
-        """The number of shapes of batches, almost surely all that will come."""
+        """The number of batch shapes; others almost surely never occur."""
         return len(self._shapes) or len(self._widths)
 
     def widest(self) -> Placement:
@@ -156,13 +156,13 @@ class TrainingOrder:
         return placed._replace(targets=self._most_targets(length))
 
     def _packed(self, step: int, shapes: list[packing.Shape]) -> Placement | None:
-        """A packed batch, or None where it is too long for all shapes."""
+        """A packed batch, or None if the rows do not fit into any of the shapes."""
         numbers = self._numbers(step)
         sizes = self._sizes(numbers)
         placed = packing.pack(numbers, sizes, self._towers, shapes=shapes)
         if placed is None:
             return None
-        # More targets than any batch of the sample: one more compilation.
+        # A batch with more targets than any of the sample costs one more compilation.
         need = packing.rounded(
             packing.most_targets(placed.numbers, self._target_counts)
         )
@@ -176,7 +176,7 @@ class TrainingOrder:
         return self._sorted(first, last)[step - first]
 
     def _sorted_window(self, first: int, last: int) -> np.ndarray:
-        """The rows of the steps [first, last) sorted by length, as shuffled batches."""
+        """The rows of steps [first, last), sorted by length, in shuffled batches."""
         numbers = np.concatenate([self._shuffled(s) for s in range(first, last)])
         numbers = numbers[np.argsort(self._sizes(numbers), kind="stable")]
         batches = numbers.reshape(-1, self._batch)
@@ -198,7 +198,7 @@ def rows_of_step(
 ) -> np.ndarray:
     """The row numbers (see `rows.Rows`) of the global batch of a step, int64 [batch].
 
-    Epochs follow each other without a gap: no row is dropped at their ends.
+    Epochs follow one another without a gap: no row is dropped at the end of one.
     random_numbers: one of SHUFFLES.
     """
     epochs, positions = np.divmod(np.arange(step * batch, (step + 1) * batch), rows)
@@ -214,8 +214,8 @@ def rows_of_step(
 def window_of_step(rows: int, batch: int, step: int, *, size: int) -> tuple[int, int]:
     """The steps [first, last) that are sorted together with this one.
 
-    No window crosses the step at which an epoch ends: a run of whole epochs sees
-    every row, and keeps its order if it is given more epochs.
+    No window crosses the step at which an epoch ends, so a run of whole epochs sees
+    every row, and keeps its order if it is extended by more epochs.
     """
     epoch = ((step + 1) * batch - 1) // rows
     begin, end = rows * epoch // batch, rows * (epoch + 1) // batch
@@ -224,16 +224,16 @@ def window_of_step(rows: int, batch: int, step: int, *, size: int) -> tuple[int,
 
 
 class Batching(NamedTuple):
-    """The settings by which a training makes its batches."""
+    """The settings that determine the batches of a training run."""
 
     padding: str  # one of POLICIES
-    parts: int  # of a batch: towers x accumulation steps
-    rows: int  # of a part
+    parts: int  # parts of a batch: towers x accumulation steps
+    rows: int  # rows of a part
     max_length: int  # tokens of a row
     seed: int
     random_numbers: str  # one of SHUFFLES
-    # Tokens of a segment, where rows may have several: these share none, so that "pack"
-    # is "bucket".
+    # Tokens of a segment if rows may have several segments. Such rows are not packed:
+    # "pack" then means "bucket".
     segment: int | None = None
 
     @property
@@ -247,9 +247,9 @@ class Batching(NamedTuple):
 
 
 def whole_segments(lengths: np.ndarray, segment: int | None) -> np.ndarray:
-    """The lengths that a model of segments makes of those of rows: it pads their last.
+    """The lengths of rows after a model with segments has padded their last segment.
 
-    Rows of one segment stay as they are. segment: tokens of one; None: there are none.
+    Rows of one segment stay as they are. segment: its tokens; None: no segments.
     """
     if segment is None:
         return lengths
@@ -257,7 +257,7 @@ def whole_segments(lengths: np.ndarray, segment: int | None) -> np.ndarray:
 
 
 def whole_width(width: int, segment: int | None) -> int:
-    """The width without a part of a segment at its end; see `whole_segments`."""
+    """The width without an incomplete segment at its end; see `whole_segments`."""
     if segment is None or width <= segment:
         return width
     return width // segment * segment
@@ -266,7 +266,7 @@ def whole_width(width: int, segment: int | None) -> int:
 def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
     """The order of rows under each policy.
 
-    Policies that are not used are only compared, by a few steps.
+    Policies that are not in use are only compared, over a few steps.
     """
     return {
         policy: TrainingOrder(

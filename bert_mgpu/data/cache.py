@@ -25,10 +25,10 @@ from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Features, Ragged, Spliced
 
 Tensors = dict[str, np.ndarray]
-_LARGE, _BYTES_PER_SECOND = 10_000_000, 2e6  # of texts: a slow core's
+_LARGE, _BYTES_PER_SECOND = 10_000_000, 2e6  # bytes of a text file; a slow core's speed
 _OPTIONAL = ("keys", "owners")  # columns that not all sets have
-# The groups of columns of several values a row: the field that says where a row's
-# stand, and its name here.
+# The groups of columns with several values per row: their type, its field that locates
+# the values of a row, and the name of that field in the file.
 _GROUPS = {
     "ragged": (Ragged, "offsets", "offsets"),
     "unread": (Ragged, "offsets", "unread_offsets"),
@@ -38,15 +38,15 @@ _GROUPS = {
 
 
 def file_name(text: str) -> str:
-    """The readable part of a cache file's name, for people: no path, never too long.
+    """The human-readable part of a cache file's name: short, and without a path.
 
-    The fingerprint behind it distinguishes the files.
+    The fingerprint that follows it tells the files apart.
     """
     return re.sub(r"[^\w.-]", "-", text)[-40:]
 
 
 def digest(tensors: Mapping[str, np.ndarray]) -> str:
-    """A checksum of tensors, which finds a damaged file: safetensors has none."""
+    """A checksum of tensors that reveals a damaged file: safetensors has none."""
     total = hashlib.sha256()
     for name in sorted(tensors):
         total.update(name.encode())
@@ -60,10 +60,10 @@ def save(path: pathlib.Path, tensors: Tensors, notes: Mapping[str, Any]) -> None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with files.replacing(path) as temporary:
-            temporary.touch()  # with the permissions that a new file has here
+            temporary.touch()  # with the default permissions of a new file
             mode = temporary.stat().st_mode
             safetensors.numpy.save_file(tensors, temporary, metadata)
-            # safetensors makes a file that only its owner may read.
+            # safetensors makes the file readable by its owner alone.
             temporary.chmod(mode)
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(
@@ -73,7 +73,7 @@ def save(path: pathlib.Path, tensors: Tensors, notes: Mapping[str, Any]) -> None
 
 
 def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
-    """The tensors and notes of a cache file; None where it is absent or damaged."""
+    """The tensors and notes of a cache file; None if it is missing or damaged."""
     if not path.is_file():
         return None
     try:
@@ -95,7 +95,7 @@ def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
 
 
 def to_tensors(features: Features) -> Tensors:
-    """The arrays of features: all but the notes."""
+    """The features as tensors: everything except their notes."""
     tensors = {f"dense/{name}": value for name, value in features.dense.items()}
     tensors["lines"] = features.lines
     for name in _OPTIONAL:
@@ -130,10 +130,10 @@ def cached(
     writes: bool = True,
     source: pathlib.Path | None = None,
 ) -> tuple[Tensors, dict[str, Any]]:
-    """The tensors and notes of the cache, else those of `make`.
+    """The tensors and notes from the cache, or else from `make`.
 
-    parts: all that they depend on: data, settings, code. writes: keep new ones. source:
-    a file of texts, of which the log says how long it will take.
+    parts: all that they depend on: data, settings, code. writes: whether to store new
+    ones. source: a text file; if it is large, the log says how long it may take.
     """
     path = directory / f"{name}-{fingerprint(parts)}.safetensors"
     if known := load(path):
@@ -149,9 +149,9 @@ def cached(
 
 
 def length_notes(lengths: np.ndarray, truncated: int) -> dict[str, Any]:
-    """Percentiles of the lengths of rows before truncation, which a run logs.
+    """Percentiles of the row lengths before truncation, which a run logs.
 
-    length_quantiles: of 0, 1, ... 100 per cent, which a report draws.
+    length_quantiles: the percentiles 0, 1, ... 100, which a report plots.
     """
     percents = (50, 90, 95, 99, 100)
     values = np.percentile(lengths, percents).astype(int) if len(lengths) else []

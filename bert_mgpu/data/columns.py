@@ -1,4 +1,4 @@
-"""The columns that are asked for, as numbers or names, in the rows of a file."""
+"""The requested columns, given by number or name, in the rows of a file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from bert_mgpu.core.errors import UserError, listed, shortened
 
-Column = int | str  # a number from 0, -1 is the last one; or a name
-_DIGITS = 10  # a longer number is no column's; Python refuses those of thousands
-_NAMES_COMPARED = 1000  # where a name is not found: a line may hold a million
+Column = int | str  # a number from 0 (-1 is the last one), or a name
+_DIGITS = 10  # no column number is longer; int() refuses thousands of digits
+_NAMES_COMPARED = 1000  # to suggest a name: a line may hold a million
 
 
 def parsed(text: str) -> Column:
@@ -20,7 +20,7 @@ def parsed(text: str) -> Column:
 
 
 def numbers(columns: Sequence[Column | None]) -> list[int | None]:
-    """The columns that are numbers; names need a header."""
+    """The columns that are numbers, None for names, which need a header."""
     return [column if isinstance(column, int) else None for column in columns]
 
 
@@ -44,7 +44,7 @@ def absent(name: str, known: Sequence[str]) -> str:
 def header_numbers(
     path: Any, header: list[str], columns: Sequence[Column | None]
 ) -> list[int | None]:
-    """The numbers of the columns, by the names in the first line."""
+    """The numbers of the columns; names are looked up in the header line."""
     for column in columns:
         if isinstance(column, str) and header.count(column) != 1:
             why = absent(column, header)
@@ -61,7 +61,7 @@ def pick(
 ) -> list[str | None] | ValueError:
     wanted = [number for number in numbers if number is not None]
     most, least = max(wanted, default=0), min(wanted, default=0)
-    if least < 0 <= most:  # the last column is a further one
+    if least < 0 <= most:  # the one counted from the end is a different column
         most += 1
     if len(cells) <= most or len(cells) < -least:
         is_short = len(cells) <= most

@@ -1,7 +1,7 @@
-"""The sentences of CoNLL files: a word and its tags on each line, blank lines between.
+"""The sentences of CoNLL files: a word and its tags per line, blank lines in between.
 
-A line is cut at its tabs, or where it has none at its blanks. A line of -DOCSTART-
-(CoNLL-2003) stands between two documents and is left out.
+A line is split at tabs, or at spaces if it has no tab. A -DOCSTART- line (CoNLL-2003)
+separates two documents and is left out.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _TAG = re.compile("O|[BIESMLU][-_].+")
 def sentences(
     path: str | os.PathLike[str], columns: Sequence[int | str | None], lines: Lines
 ) -> Iterator[tuple[int, list[list[str] | None] | RowFaults]]:
-    """Pairs (first line, cells): of each asked column the values of all its lines.
+    """Yields pairs (first line, cells): for each column, its values on all lines.
 
-    A sentence with lines that have too few columns is the faults of these lines.
-    Raises UserError for a column that is a name.
+    For a sentence with lines of too few columns, the faults of these lines replace the
+    cells. Raises UserError for a column that is a name.
     """
     for column in columns:
         if isinstance(column, str):
@@ -55,9 +55,9 @@ def sentences(
 
 
 def are_rows(lines: Sequence[str], types: Collection[str], column: int = -1) -> bool:
-    """Whether lines that are not blank are words with their tags, not texts.
+    """Whether non-blank lines hold words with their tags rather than texts.
 
-    Most of them have a tag of these types in this column; the others may be mistakes.
+    They do if most have a tag of these types in this column; the rest may be mistakes.
     """
     rows = [cells for cells in map(_cells, lines) if cells[0] != _DOCUMENT]
     tags = [cells[column] for cells in rows if len(cells) > max(1, column)]
@@ -76,7 +76,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _blocks(lines: Lines) -> Iterator[tuple[int, list[list[str]]]]:
-    """The cells of the lines of each sentence, and the number of its first line."""
+    """Yields pairs (number of the first line, cells of all lines) of each sentence."""
     first, rows = 0, list[list[str]]()
     for number, line in lines:
         cells = _cells(line)

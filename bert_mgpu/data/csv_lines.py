@@ -1,4 +1,4 @@
-"""The lines of a CSV file, whose rows may span several, for `csv.reader`."""
+"""The lines of a CSV file, as input of `csv.reader`; a row may span several lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from bert_mgpu.core.text_files import Lines
 
-# Characters of a row, which may span lines: an unclosed quote ends there.
+# Characters of a row, which may span lines; bounds a row with an unclosed quote.
 LONGEST_ROW = 1 << 24
-MOST_RETRIES = 20  # rows of several lines, of which all but the first are read again
+MOST_RETRIES = 20  # faulty rows of several lines, of which all but the first are reread
 
 
 class CsvLines:
-    """The lines of a CSV file; those of a faulty row can be read again."""
+    """The lines of a CSV file; after a faulty row, its lines can be read again."""
 
     def __init__(self, lines: Lines, *, spans: bool = True):
         """spans: whether a row may span lines."""
@@ -22,7 +22,7 @@ class CsvLines:
         self._spans = spans
         self._again: collections.deque[tuple[int, str]] = collections.deque()
         self._row: list[tuple[int, str]] = []  # the lines of the row so far
-        self._held = 0  # its characters
+        self._held = 0  # the characters of these lines
         self._retries = 0
 
     def __iter__(self) -> Iterator[str]:
@@ -47,9 +47,9 @@ class CsvLines:
         return self._row[0][0]
 
     def retry(self) -> bool:
-        """Goes back to the line after the first of a row; False where that is often.
+        """Goes back to the second line of the row; False after too many retries.
 
-        Each time all lines to the end of the file may be read. A row of one line costs
+        Each retry may read all lines to the end of the file. A row of one line costs
         nothing and does not count.
         """
         self._retries += len(self._row) > 1

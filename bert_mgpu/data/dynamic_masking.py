@@ -1,4 +1,4 @@
-"""Masks drawn during training, for records that hold none."""
+"""Masks drawn during training, for records without masks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bert_mgpu.core.rng.draws import Draws
 from bert_mgpu.core.rows import POSITIONS, Features, Ragged
 from bert_mgpu.text import masking, whole_words
 
-# By `RunConfig.random_numbers`.
+# The source of random numbers for each value of `RunConfig.random_numbers`.
 _DRAWS: dict[str, Callable[[np.random.BitGenerator], masking.Random]]
 _DRAWS = {"counters": Draws, "numpy": np.random.Generator}
 
 
 @dataclasses.dataclass(frozen=True)
 class DynamicMasking:
-    """Masks drawn anew in each epoch, by (seed, number of the row) alone."""
+    """Masks drawn anew in each epoch; they depend on (seed, row number) alone."""
 
     masking: masking.Masking
     special: tuple[int, ...]  # ids that are never masked: [CLS], [SEP]
@@ -26,7 +26,7 @@ class DynamicMasking:
     random_numbers: str = "counters"
 
     def most(self, lengths: np.ndarray) -> np.ndarray:
-        """The most tokens that are masked of rows of these lengths."""
+        """The largest number of masked tokens in a row of each of these lengths."""
         if self.masking.strategy == "infill":
             return np.minimum(lengths, self.masking.most)
         sizes = range(int(lengths.max(initial=0)) + 1)
@@ -34,7 +34,7 @@ class DynamicMasking:
         return np.array(budgets, np.int32)[lengths]
 
     def masked(self, rows: Features, starts: Ragged, numbers: np.ndarray) -> Features:
-        """The rows, masked. starts: 1 where a word begins; empty: at every token."""
+        """The rows with masks. starts: 1 where a word begins; empty: at every token."""
         ids, segments = rows.ragged["input_ids"], rows.ragged["segment_ids"]
         is_text = ~np.isin(ids.values, self.special)
         positions, labels, counts = [], [], []
@@ -46,7 +46,7 @@ class DynamicMasking:
                 word_of = whole_words.numbered(begins, is_text[here])
             else:
                 word_of = whole_words.single_token_words(is_text[here])
-            # A stream of its own: the counter's last word is the number.
+            # Each row has its own stream: the counter's last word is the row number.
             bits = np.random.Philox(key=self.seed, counter=[0, 0, 0, number])
             masked = masking.apply(
                 self.masking,

@@ -16,14 +16,14 @@ from bert_mgpu.data.batching import WORTH_A_WIDTH, most_targets_to, widths_for
 from bert_mgpu.data.packing import EMPTY, Placement, Shape
 
 _SAMPLE = 300  # rows from which the packed shape is chosen
-_SHORTEST = 8  # tokens of a row of a stream: shorter ones are padded
-# A shape that is compiled is used again, unless it takes this share of tokens more, and
-# a batch of it more than that.
+_SHORTEST = 8  # tokens of a row in a stream; shorter ones are padded
+# A compiled shape is reused if it takes at most this share more tokens than the best
+# shape, plus the tokens of one batch.
 _MORE_TOKENS = 0.1
 
 
 class PassShape(NamedTuple):
-    """The static shape of a batch of a pass."""
+    """The static shape of a batch in a forward pass over many rows."""
 
     rows: Shape
     targets: int  # P
@@ -44,13 +44,13 @@ def forward_placements(
     target_counts: np.ndarray | None = None,
     compiled: Collection[PassShape] = (),
 ) -> list[Placement]:
-    """The placements of every row once, by length, the longest first.
+    """Places every row once, the longest first.
 
-    packs: several may share a row of tokens, where that leaves less padding than a few
-    widths do. The longest come first so that a lack of memory shows at once. A tower
-    gets at most `rows_per_tower` rows of the longest example, or as many
-    tokens. target_counts: targets of each row at most. compiled: of earlier passes over
-    much the same rows; one of them is taken where it costs few tokens.
+    The longest come first so that a lack of memory shows at once. A tower gets at most
+    `rows_per_tower` rows as long as the longest example, or as many tokens. packs:
+    whether several examples may share a row of tokens, if that leaves less padding than
+    a few widths do. target_counts: the most targets of each row. compiled: shapes from
+    earlier passes over much the same rows; one is reused if it costs few more tokens.
     """
     target_counts = np.zeros_like(lengths) if target_counts is None else target_counts
     sorted_rows = _sorted_rows(
@@ -85,7 +85,7 @@ def _again(
     *,
     target_counts: np.ndarray,
 ) -> Iterator[list[Placement]]:
-    """The placements of all rows in each of these shapes that holds them."""
+    """Yields the placements of all rows in each compiled shape that can hold them."""
     for shape, targets in compiled:
         if lengths.max() > shape.length:
             continue
@@ -96,7 +96,7 @@ def _again(
 
 
 def _most_targets(placements: list[Placement], counts: np.ndarray) -> int:
-    """The most targets of any row of tokens."""
+    """The largest number of targets in any row of tokens."""
     return max(packing.most_targets(each.numbers, counts) for each in placements)
 
 
@@ -109,12 +109,12 @@ def stream_placements(
     target_counts: np.ndarray,
     segment: int | None = None,
 ) -> list[Placement]:
-    """The placements of every row once, in few shapes to trace, however many rows.
+    """Places every row once, with few shapes to trace, however many rows there are.
 
-    Sizes are powers of two, with few rows that are empty. Rows of more than one batch
-    are sorted, the longest first, and there a length may also be three quarters of a
-    power of two. Beyond a segment (see `Batching`) it is the number of segments that
-    is. See `forward_placements`.
+    Sizes are powers of two, and few rows are empty. If there is more than one batch,
+    the rows are sorted, the longest first, and a length may also be three quarters of a
+    power of two. Beyond one segment (see `Batching`), this applies to the number of
+    segments instead. See `forward_placements`.
     """
     sorts = len(lengths) > towers * rows_per_tower
     order = np.argsort(-lengths if sorts else 0 * lengths, kind="stable")
@@ -137,13 +137,13 @@ def stream_placements(
 
 
 def half_way(least: int) -> int:
-    """The next power of two, or three quarters of it: 8, 12, 16, 24, 32, 48, ..."""
+    """The next power of two, or 3/4 of it if that suffices: 8, 12, 16, 24, 32, ..."""
     power = _power_of_two(least)
     return 3 * power // 4 if 4 * least <= 3 * power else power
 
 
 def _power_of_two(least: int) -> int:
-    """The next power of two; 0 of 0."""
+    """The next power of two, which may be the number itself; 0 for 0."""
     return 1 << int(least - 1).bit_length() if least else 0
 
 
@@ -180,7 +180,7 @@ def _packed_rows(
     max_length: int,
     target_counts: np.ndarray,
 ) -> list[Placement]:
-    """Placements of several examples per row; none where no two fit into one."""
+    """Placements of several examples per row; empty if no row can hold two."""
     longest = min(int(packing.rounded(lengths.max())), max_length)
     few = min(_SAMPLE, len(lengths))
     sample = lengths[SHUFFLES["counters"].sample(len(lengths), few, 0)]
@@ -205,7 +205,7 @@ def _tokens(placements: list[Placement]) -> int:
 def _in_batches(
     rows: list[list[int]], lengths: np.ndarray, towers: int, *, shape: packing.Shape
 ) -> list[Placement]:
-    """Batches of packed rows, shape.rows of them for each tower."""
+    """Batches of packed rows, `shape.rows` of them for each tower."""
     size = towers * shape.rows
     return [
         packing.place_rows(

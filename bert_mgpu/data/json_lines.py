@@ -1,4 +1,4 @@
-"""The JSON objects of a file, one on each line, or pretty-printed over several."""
+"""The JSON objects of a file, one per line or pretty-printed over several lines."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 from bert_mgpu.core.errors import shortened
 from bert_mgpu.core.text_files import Lines
 
-_MOST_LINES = 100_000  # of an object
-_BEHIND = " \t,"  # an object of a list
-_SURROGATES = re.compile("[\ud800-\udfff]")  # json.loads joins those of a pair
+_MOST_LINES = 100_000  # lines of an object
+_BEHIND = " \t,"  # what may follow an object in a list
+_SURROGATES = re.compile("[\ud800-\udfff]")  # unpaired: json.loads joins pairs
 
 
 def has_surrogate(text: str) -> bool:
-    """Whether it holds half a character, which no file of UTF-8 can."""
+    """Whether a text contains an unpaired surrogate, which UTF-8 cannot encode."""
     return not text.isascii() and _SURROGATES.search(text) is not None
 
 
 def objects(lines: Lines) -> Iterator[tuple[int, str]]:
-    """Pairs (first line, text) of the objects; a blank line is one, too.
+    """Yields pairs (first line, text) of the objects; a blank line counts as one.
 
-    One that is pretty-printed begins with a line that has its brace alone, and ends
-    with the next line that has the closing one at the same indent. So such objects may
-    stand one after the other, or in a list whose brackets have lines of their own.
+    A pretty-printed object begins with a line that holds only its opening brace, and
+    ends with the next line that has the closing brace at the same indentation. Such
+    objects may follow one another, or form a list with its brackets on their own lines.
     """
     first, indent, parts, in_list = 0, "", list[str](), False
     for number, line in lines:
@@ -47,7 +47,7 @@ def objects(lines: Lines) -> Iterator[tuple[int, str]]:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object without repeated keys, of which `json` would take the last one."""
+    """A JSON object; ValueError if a key repeats, where `json` would keep the last."""
     record = dict(pairs)
     if len(record) < len(pairs):
         counts = collections.Counter(key for key, _ in pairs)

@@ -1,7 +1,7 @@
 """The placement of the examples of a batch: one per row, or several packed into one.
 
-Letters: N towers, R rows of tokens per tower, S examples per row at most, T tokens of
-a row, P targets of a row. An example never crosses the end of a row.
+Letters: N towers, R rows of tokens per tower, at most S examples per row, T tokens and
+P targets per row. An example never crosses the end of a row.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-EMPTY = -1  # in place of an example's number, where a row has fewer than S
+EMPTY = -1  # in place of an example's number if a row has fewer than S
 _LONGEST_PACKED = 512  # tokens of a row, unless an example is longer
 
 
 class Shape(NamedTuple):
-    """The static shape of a tower's rows: XLA compiles once for each."""
+    """The static shape of a tower's rows: XLA compiles once per shape."""
 
     rows: int  # R
     length: int  # T
-    examples_per_row: int  # S; 1 is not packed
+    examples_per_row: int  # S; 1: not packed
 
 
 class Placement(NamedTuple):
-    """The examples of a batch, by row and order in the row: int64 [N, R, S] each."""
+    """The examples of a batch, by row and order in the row; arrays: int64 [N, R, S]."""
 
-    numbers: np.ndarray  # of examples; EMPTY where there is none
+    numbers: np.ndarray  # numbers of examples; EMPTY where there is none
     offsets: np.ndarray  # tokens before the example in its row
     length: int  # T
     targets: int = 0  # P
 
     def share(self, towers: range, total_towers: int) -> Placement:
-        """The part of these towers, of `total_towers` that have equal parts."""
+        """The part for these towers, if split evenly over `total_towers`."""
         parts = len(self.numbers) // total_towers
         own = slice(towers.start * parts, towers.stop * parts)
         return self._replace(numbers=self.numbers[own], offsets=self.offsets[own])
 
     def token_indices(self, lengths: np.ndarray) -> np.ndarray:
-        """The index of each token of the examples among the N * R * T of the batch.
+        """The index of each example token among the N * R * T tokens of the batch.
 
         lengths: int [examples], tokens of each, in the order of the batch. -> int64
         [sum of lengths].
@@ -52,7 +52,7 @@ class Placement(NamedTuple):
 
 
 def one_a_row(numbers: np.ndarray, towers: int, length: int) -> Placement:
-    """Every example in a row of its own; numbers: int64 [N * R]."""
+    """Places every example in a row of its own; numbers: int64 [N * R]."""
     shaped = numbers.reshape(towers, -1, 1)
     return Placement(shaped, np.zeros_like(shaped), length)
 
@@ -60,7 +60,7 @@ def one_a_row(numbers: np.ndarray, towers: int, length: int) -> Placement:
 def fill_rows(
     lengths: np.ndarray, length: int, examples_per_row: int
 ) -> list[list[int]]:
-    """The indices of the examples of each row, best fit decreasing (Johnson 1973).
+    """The indices of the examples of each row, by best-fit decreasing (Johnson 1973).
 
     Every example, the longest first, goes to the fullest row that it fits into.
     lengths: int [examples], none above `length`.
@@ -84,14 +84,14 @@ def fill_rows(
 def pack(
     numbers: np.ndarray, lengths: np.ndarray, towers: int, *, shapes: Sequence[Shape]
 ) -> Placement | None:
-    """The examples of a step packed into the rows of its towers, one after the other.
+    """Packs the examples of a step into the rows of its towers, one after the other.
 
     Which examples share a row, and that row's position in the batch, depend on the
-    length of rows and not on the towers.
+    length of rows but not on the number of towers.
 
-    numbers: int64 [examples]; lengths: int, of each of them. shapes: for all towers
-    together, ever more of the same rows; the first that holds all is taken. None if
-    none does.
+    numbers: int64 [examples]; lengths: int [examples]. shapes: for all towers together,
+    with ever more rows of one length; the first that holds all examples is used. None
+    if none does.
     """
     if not shapes:
         return None
@@ -101,7 +101,7 @@ def pack(
             per_tower = shape._replace(rows=-(-shape.rows // towers))
             split = split_rows(rows, towers, per_tower)
             placed = place_rows(split, lengths, per_tower)
-            indices = np.append(numbers, EMPTY)  # index EMPTY is the last one
+            indices = np.append(numbers, EMPTY)  # indices[EMPTY] is EMPTY
             return placed._replace(numbers=indices[placed.numbers])
     return None
 
@@ -109,7 +109,7 @@ def pack(
 def split_rows(
     rows: list[list[int]], towers: int, shape: Shape
 ) -> list[list[list[int]]]:
-    """The rows of each tower, in their order; the last towers may get fewer."""
+    """The rows of each tower, in order; the last towers may get fewer."""
     firsts = range(0, towers * shape.rows, shape.rows)
     return [rows[first : first + shape.rows] for first in firsts]
 
@@ -117,7 +117,7 @@ def split_rows(
 def place_rows(
     towers: Sequence[Sequence[Sequence[int]]], lengths: np.ndarray, shape: Shape
 ) -> Placement:
-    """The placement of rows of example numbers, given by tower."""
+    """The placement of the rows of each tower, which are lists of example numbers."""
     full = (len(towers), shape.rows, shape.examples_per_row)
     placed = np.full(full, EMPTY, np.int64)
     offsets = np.zeros(full, np.int64)
@@ -130,7 +130,7 @@ def place_rows(
 
 
 def most_targets(numbers: np.ndarray, counts: np.ndarray) -> int:
-    """The most targets of any row of tokens.
+    """The largest number of targets in any row of tokens.
 
     numbers: int64 [N, R, S], EMPTY allowed; counts: int, targets of each example.
     """
@@ -146,22 +146,22 @@ def rounded(length: Any, multiple: int = 8) -> Any:
 def few_widths(
     longest: np.ndarray, most: int = 8, multiple: int = 2, *, worth: float = 0.0
 ) -> list[int]:
-    """Lengths to pad batches to: few, so that few are compiled, with little padding.
+    """A few widths to pad batches to: little to compile, and little padding.
 
     longest: int [batches], the longest row of each. The result is the choice of at most
     `most` multiples that pads these batches least; the last one fits all of them.
-    worth: a further width has to save the tokens of this many of these batches.
+    worth: each further width has to save the tokens of this many of these batches.
     """
     needs, counts = np.unique(rounded(longest, multiple), return_counts=True)
-    batches = np.append(0, np.cumsum(counts))  # of the i smallest needs
-    # cost[i]: tokens of the batches of the i smallest needs, with the best widths.
+    batches = np.append(0, np.cumsum(counts))  # [i]: those of the i smallest needs
+    # cost[i]: tokens of the batches with the i smallest needs, at the best widths.
     cost = np.full(len(needs) + 1, np.inf)
     cost[0] = 0
     chosen: list[list[int]] = [[] for _ in range(len(needs) + 1)]
     for _ in range(min(most, len(needs))):
         before, lists = cost.copy(), list(chosen)
         for end in range(1, len(needs) + 1):
-            padded = batches[end] - batches[:end]  # those of this width
+            padded = batches[end] - batches[:end]  # batches of this width
             tokens = before[:end] + needs[end - 1] * padded
             start = int(tokens.argmin())
             if tokens[start] < cost[end]:
@@ -176,10 +176,10 @@ def few_widths(
 def packed_shape(groups: Sequence[np.ndarray], longest: int, towers: int = 1) -> Shape:
     """The shape that holds each of these groups of examples in the fewest tokens.
 
-    groups: the lengths of the examples of each of many steps. The rows of the shape
-    are those of all towers together, equally many for each. They may be one to four
-    times as long as the longest example, but not of more than 512 tokens for that: the
-    scores of attention grow with the square.
+    groups: the lengths of the examples of each of many steps. The shape has the rows of
+    all towers together, equally many for each. A row may be one to four times as long
+    as the longest example, but only up to 512 tokens, unless that example is longer:
+    the attention scores grow with the square of the length.
     """
     start = rounded(longest)
     most = max(start, min(4 * start, _LONGEST_PACKED))

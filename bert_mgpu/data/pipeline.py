@@ -1,7 +1,7 @@
-"""Batches made of rows, and the outputs of batches put back in the order of rows.
+"""Batches made from rows, and the outputs of batches put back in the order of rows.
 
-Letters: N towers, R rows of tokens per tower, S examples per row at most, T tokens,
-P targets of a row.
+Letters: N towers, R rows of tokens per tower, at most S examples per row, T tokens and
+P targets per row.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from bert_mgpu.data.batching import Batching, TrainingOrder
 from bert_mgpu.data.packing import EMPTY, Placement
 
 Item = TypeVar("Item")
-NUMBERS = "numbers"  # of rows, returned with their outputs
+NUMBERS = "numbers"  # the row numbers, returned with the outputs
 
 
 def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
-    """The batch of the placed examples, zeros elsewhere.
+    """The batch of the placed examples, with zeros elsewhere.
 
     -> every ragged column int32 [N, R, T]; `input_mask` [N, R, T], 0 at padding, else
     the number of the token's example in its row, from 1; every dense column
     [N, R * S, ...]; `is_real_example` float32 [N, R * S]. If S > 1 also
     `position_ids` [N, R, T], from 0 in each example, and `first_tokens` [N, R, S],
-    where each example starts. If P > 0 also every column of targets [N, R, P], and
-    `masked_lm_weights`, 1 where one is.
+    where each example starts. If P > 0 also every target column [N, R, P], and
+    `masked_lm_weights`, 1 where there is a target.
     """
     towers, per_tower, per_row = placement.numbers.shape
     shape = (towers, per_tower, placement.length)
@@ -68,12 +68,12 @@ def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
 def _targets(
     block: Features, row: np.ndarray, offsets: np.ndarray, *, placement: Placement
 ) -> dict[str, np.ndarray]:
-    """The columns of targets by row of tokens: [N, R, P] each.
+    """The target columns, by row of tokens: [N, R, P] each.
 
-    row, offsets: int [examples], the row of tokens of each example and its start there.
+    row, offsets: int [examples], the row of tokens of each example and its start in it.
     """
     counts = block.targets[POSITIONS].lengths
-    rows = np.repeat(row, counts)  # of each target, ascending
+    rows = np.repeat(row, counts)  # the row of each target, ascending
     in_row = np.arange(len(rows)) - np.searchsorted(rows, rows)
     shape = (*placement.numbers.shape[:2], placement.targets)
     columns = {name: column.values for name, column in block.targets.items()}
@@ -123,13 +123,13 @@ def forward_all(
     token_outputs: frozenset[str] = frozenset(),
     shared_outputs: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """The outputs of the placed rows, and their numbers: an entry per row.
+    """The outputs of the placed rows, and the rows' numbers: one entry per row.
 
-    place: puts a batch on the devices; ask: launches it and returns an answer to
-    `read()`, which is read when the next batch has been launched. token_outputs: those
-    with a value for each token, [N * R, T, ...]; each row gets those of its own tokens.
-    shared_outputs: those that are the same for all rows, of which one is kept.
-    Rows are in the order of the placements; see `in_order`.
+    place: puts a batch on the devices; ask: launches it and returns an answer, whose
+    `read()` is called once the next batch has been launched. token_outputs: outputs
+    with a value per token, [N * R, T, ...]; each row gets those of its own tokens.
+    shared_outputs: outputs that are the same for all rows, so that one value is kept.
+    The entries are in the order of the placements; see `in_order`.
     """
     results: dict[str, list[Any]] = {}
 
@@ -182,7 +182,7 @@ def in_order(
 ) -> dict[str, Any]:
     """The results of `forward_all` for all rows, in the order of the rows.
 
-    shared_outputs: as there, [1, ...].
+    shared_outputs: as in `forward_all`, [1, ...].
     """
     order = np.argsort(results[NUMBERS])
 
@@ -200,7 +200,7 @@ def in_order(
 
 @contextlib.contextmanager
 def prefetch(items: Iterable[Item], depth: int = 4) -> Iterator[Iterator[Item]]:
-    """The same items, made in a thread of its own, up to `depth` of them ahead."""
+    """The same items, made up to `depth` ahead in a background thread."""
     made: queue.Queue[tuple[bool, Any]] = queue.Queue(depth)
     stop = threading.Event()
 

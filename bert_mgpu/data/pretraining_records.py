@@ -27,13 +27,13 @@ from bert_mgpu.data import tfrecord
 NEXT = "next_sentence_labels"
 WORDS, WEIGHTS = "word_starts", "masked_lm_weights"
 _TARGETS = (POSITIONS, "masked_lm_ids", WEIGHTS)
-# google-research/bert's
+# The features of google-research/bert's records.
 _MASKED = ("input_ids", "input_mask", "segment_ids", *_TARGETS)
 _UNMASKED = ("input_ids", "segment_ids")
 _ALL = (*_MASKED, NEXT, WORDS)
 _CHUNK = 1024  # records that are parsed together
-_VERSION = 2  # of the index
-# TensorFlow quotes bytes that are no text, and its own message cannot be decoded.
+_VERSION = 2  # of the index format
+# TensorFlow's message may quote binary data, and then it cannot be decoded.
 _NO_EXAMPLE = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 _ABSENT = {
     False: "it has no {}: if its masks are to be drawn, pass --dynamic_masking=true",
@@ -47,10 +47,10 @@ class RecordIndex(NamedTuple):
     offsets: np.ndarray
     sizes: np.ndarray  # bytes
     lengths: np.ndarray  # tokens of the row
-    counts: np.ndarray  # masked tokens; 0 where masks are drawn later
-    follows: np.ndarray  # 1 where it has next_sentence_labels
-    pairs: np.ndarray  # 1 where it has a second text
-    bad: list[str]  # records that were left out, a line each
+    counts: np.ndarray  # masked tokens; 0 if masks are drawn later
+    follows: np.ndarray  # 1 if it has next_sentence_labels
+    pairs: np.ndarray  # 1 if it has a second text
+    bad: list[str]  # records that were left out, one line each
     content: str  # a fingerprint of all records
 
 
@@ -59,10 +59,10 @@ class RecordSchema:
     """The shape and the ranges of values that records must have."""
 
     max_seq_length: int
-    max_predictions: int  # masked tokens of a row at most
+    max_predictions: int  # the most masked tokens of a row
     vocab_size: int
     segments: int  # type_vocab_size
-    dynamic: bool  # without masks
+    dynamic: bool  # the records have no masks: they are drawn later
 
     def faults(self, columns: Mapping[str, Ragged]) -> np.ndarray:
         """The fault of each row, "" where there is none: str [rows]."""
@@ -110,7 +110,7 @@ class RecordSchema:
         return faults
 
     def _check_masks(self, columns: Mapping[str, Ragged], note: Any) -> None:
-        """Notes the faults of masks, in rows whose columns have the right lengths."""
+        """Notes faulty masks, in columns of the right lengths."""
         mask = columns["input_mask"].values.reshape(-1, self.max_seq_length)
         real = (mask != 0).sum(1)
         prefix = mask == (np.arange(self.max_seq_length) < real[:, None])
@@ -135,7 +135,7 @@ class RecordSchema:
 
 
 def parse(serialized: Sequence[bytes]) -> dict[str, Ragged]:
-    """The known features of tf.train.Examples; an absent one has no values."""
+    """The known features of tf.train.Examples; a missing one has no values."""
     spec = {
         name: tf.io.RaggedFeature(
             tf.float32 if name == WEIGHTS else tf.int64, row_splits_dtype=tf.int64
@@ -157,10 +157,10 @@ def _kept(column: Ragged, keep: np.ndarray) -> Ragged:
 
 
 def unpadded(columns: Mapping[str, Ragged], masked: bool, follows: bool) -> Features:
-    """The rows of records, without padding; none has the same columns.
+    """The rows of records, without padding; zero records give empty columns.
 
-    masked: the records hold masks; follows: each has next_sentence_labels, which the
-    rows get.
+    masked: whether the records hold masks; follows: whether each record has
+    next_sentence_labels, which the rows then get.
     """
     tokens = columns["input_ids"].values >= 0  # all
     targets = {}
@@ -186,10 +186,10 @@ def index(
 ) -> RecordIndex:
     """The index of a file's records, from the cache if the file has not changed.
 
-    writes: keep a new index in the cache.
+    writes: whether to keep a new index in the cache.
 
     Raises UserError with file and byte for the first bad record, except those that
-    `skip_bad` leaves out (see tfrecord.scan).
+    `skip_bad` leaves out (see `tfrecord.scan`).
     """
     text_files.check_file(path)
     status = os.stat(path)

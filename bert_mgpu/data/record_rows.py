@@ -27,7 +27,7 @@ class RecordRows:
         *,
         most: int | None = None,
     ):
-        """masking: masks rows that hold no masks; most: only the first rows."""
+        """masking: draws the missing masks; most: the number of rows to keep."""
         self._files = tuple(files)
         self._masking = masking
 
@@ -43,7 +43,7 @@ class RecordRows:
         self.target_counts = joined([x.counts for x in indices])
         if masking:
             self.target_counts = masking.most(self.lengths)
-        self._follows = any(x.follows.any() for x in indices)  # all records, or none
+        self._follows = any(x.follows.any() for x in indices)  # all do, or none
         self.notes: dict[str, Any] = {}
         self._open = functools.lru_cache(maxsize=_OPEN_FILES)(self._opened)
 
@@ -54,7 +54,7 @@ class RecordRows:
         return open(self._files[number], "rb")
 
     def take(self, numbers: np.ndarray) -> Features:
-        """See `Rows`. The masks of a row follow from its number."""
+        """See `Rows.take`. The number of a row determines its masks."""
         rows = numbers % len(self)
         records = [
             tfrecord.read(self._open(file), offset, size)

@@ -1,9 +1,9 @@
-"""The questions of JSON files in the forms of SQuAD and of CMRC 2018.
+"""The questions of JSON files in the formats of SQuAD and CMRC 2018.
 
-SQuAD's has data[i].paragraphs[j], each with a context and qas: id, question, answers
-and, from version 2.0 on, is_impossible; transformers' run_qa.py has such questions as
-data[i], each with its context. CMRC's own is a list of contexts (context_text) with qas
-(query_id, query_text), whose answers are texts alone.
+SQuAD has data[i].paragraphs[j], each with a context and qas: id, question, answers and,
+from version 2.0 on, is_impossible; transformers' run_qa.py has such questions as
+data[i], each with its context. CMRC's own format is a list of contexts (context_text)
+with qas (query_id, query_text), whose answers are texts without positions.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from bert_mgpu.data.json_lines import unique_keys
 FORMAT = "squad"
 COLUMNS = QUESTION, CONTEXT, ANSWERS, ID = ("question", "context", "answers", "id")
 IMPOSSIBLE, PLACE = "is_impossible", "place"
-LONGEST = 1 << 30  # bytes of a line: such files have often one
+LONGEST = 1 << 30  # bytes of a line: such files often have only one
 _CONTEXTS, _IDS = (CONTEXT, "context_text"), (ID, "query_id")
 _QUESTIONS = (QUESTION, "query_text")
 _NESTED = re.compile(r'"(data|paragraphs|qas)"\s*:')
-_SEVERAL = "Extra data"  # json's words for several values, one behind the other
-_MOST_MISSES = 20  # ids that are looked for in vain, each through the whole file
+_SEVERAL = "Extra data"  # json's message if another value follows the first
+_MOST_MISSES = 20  # ids that are not found, each searched for in the whole file
 
-# Of a question: COLUMNS -> its text, context, id ("" where it has none), and as
-# answers an object with those of the file, is_impossible, and its place:
-# data[0].paragraphs[1].qas[2].
+# The cells of a question, by COLUMNS: text, context, id ("" if it has none), and as
+# answers an object with the file's answers, is_impossible, and the question's place,
+# such as data[0].paragraphs[1].qas[2].
 Cells = dict[str, Any]
 
 
 def questions(text: str) -> Iterator[tuple[int, Cells | ValueError]] | None:
-    """Pairs (line of its id, cells or fault) of a file's questions, in its order.
+    """Pairs (line of the id, cells or fault) of a file's questions, in file order.
 
-    None where the file has another form. Raises ValueError: it has this form, and is
-    no JSON.
+    None if the file has another format. Raises ValueError if it has this format but is
+    not valid JSON.
     """
     if _NESTED.search(text) is None:
         return None
@@ -73,7 +73,7 @@ def _with_lines(value: Any, text: str) -> Iterator[tuple[int, Cells | ValueError
 
 
 class _Lines:
-    """The lines of ids, which come in the order of the file."""
+    """Finds the lines of ids, which are asked for in file order."""
 
     def __init__(self, text: str):
         self._text, self._at = text, 0
@@ -81,12 +81,12 @@ class _Lines:
         self.current = 1
 
     def of(self, name: str | int) -> int:
-        """The line of an id; that of the one before where it is written otherwise."""
+        """The line of an id; that of the previous id if this one is not found."""
         if self._misses >= _MOST_MISSES:
             return self.current
         shown = {json.dumps(name, ensure_ascii=False), json.dumps(name)}
         values = "|".join(map(re.escape, shown))
-        # A number may stand anywhere: only behind the key it is the id.
+        # A number may occur anywhere: only after the key is it the id.
         own = re.compile(rf'"(?:{"|".join(_IDS)})"\s*:\s*(?:{values})(?![\w.])')
         if match := own.search(self._text, self._at):
             self.current += self._text.count("\n", self._at, match.end())
@@ -96,7 +96,7 @@ class _Lines:
         return self.current
 
 
-_Found = Iterator[tuple[str, Cells | ValueError]]  # with the place
+_Found = Iterator[tuple[str, Cells | ValueError]]  # place, cells or fault
 
 
 def _walk(value: Any) -> _Found:
@@ -112,7 +112,7 @@ def _walk(value: Any) -> _Found:
 
 
 def _each(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """The items of a list, with their places; a ValueError where there is none."""
+    """Yields pairs (place, item) of a list; a ValueError if it is not a list."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield f"{place}[{index}]", item
@@ -131,7 +131,7 @@ def _paragraph(value: Any, place: str) -> _Found:
 
 
 def _question(item: Any, holder: Any, place: str) -> tuple[str, Cells | ValueError]:
-    """A question with the context of its holder, and its place."""
+    """The place of a question, and its cells with the context from its holder."""
     try:
         cells = {
             QUESTION: _value(item, _QUESTIONS, str),
@@ -145,7 +145,7 @@ def _question(item: Any, holder: Any, place: str) -> tuple[str, Cells | ValueErr
 
 
 def _value(holder: Any, keys: Sequence[str], types: Any) -> Any:
-    """The value of the first of these keys that there is. Raises ValueError."""
+    """The value of the first key present; ValueError if none, or of a wrong type."""
     if isinstance(holder, ValueError):
         raise holder
     if not isinstance(holder, dict):

@@ -1,7 +1,7 @@
-"""The rows of table files (TSV, CSV, JSON, Parquet, CoNLL), as cells of some columns.
+"""The rows of table files (TSV, CSV, JSON, Parquet, CoNLL), as cells of given columns.
 
 A TSV line is split at tabs and quotes are ordinary characters, as in Google's code. CSV
-is RFC 4180's: commas, quotes doubled within quotes, a cell may hold line ends.
+follows RFC 4180: commas, quotes doubled within quotes, line breaks allowed in cells.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from bert_mgpu.data.columns import Column
 from bert_mgpu.data.csv_lines import LONGEST_ROW, MOST_RETRIES, CsvLines
 
 SQUAD = squad_json.FORMAT
-Cell = Any  # a text, or where JSON and Parquet hold it, a list or a number
-Cells = list[Cell | None]  # None where a column was not asked for
+Cell = Any  # a text; from JSON and Parquet also a list or a number
+Cells = list[Cell | None]  # None for a column that was not requested
 
 _SUFFIXES = {
     ".tsv": "tsv",
@@ -50,8 +50,8 @@ _SUFFIXES = {
 class TableFormat(NamedTuple):
     """The format, header and encoding of a task's files."""
 
-    format: str | None = None  # one of FORMATS; None: by the name of the file
-    header: bool = False  # TSV and CSV: the first line holds the names of columns
+    format: str | None = None  # one of FORMATS; None: by the file's suffix
+    header: bool = False  # TSV and CSV: the first line holds the column names
     encoding: str = UTF_8
 
     def format_of(self, path: str | os.PathLike[str]) -> str:
@@ -75,25 +75,25 @@ def rows(
     lines: Lines | None = None,
     faults: Faults | None = None,
 ) -> Iterator[tuple[int, Cells | None]]:
-    """Pairs (line from 1, cells of these columns in this order), one row in memory.
+    """Yields pairs (line from 1, cells of these columns in order), a row at a time.
 
-    The cells of a blank line are None. The line of a row of several is its first one,
-    that of a row of Parquet its number.
+    The cells of a blank line are None. A row that spans several lines has the number of
+    the first one; a Parquet row has its row number.
 
     Args:
-      id_at: the index of a column whose whole numbers stay numbers.
-      nested_at: that of one whose lists and objects stay as they are.
-      lines: of the file, where some have been read already.
-      faults: gets each faulty row, which is skipped, instead of an error.
+      id_at: the index of a column whose integers stay integers.
+      nested_at: the index of a column whose lists and objects stay as they are.
+      lines: the lines of the file, if some of them have been read already.
+      faults: gets each faulty row, which is then skipped, instead of an error.
 
     Raises:
-      UserError: with file:line, where a row does not fit or a column is missing.
+      UserError: with file:line, if a row does not fit or a column is missing.
     """
     read = FORMATS[form.format_of(path)]
     if lines is None and read is not _parquet:
         longest = squad_json.LONGEST if read is _squad else LONGEST_LINE
         lines = read_lines(path, form.encoding, faults, longest=longest)
-    # Of which JSON types a column's cells stay as they are.
+    # The JSON types that cells keep, by the index of their column.
     stay = {id_at: (int,), nested_at: (list, dict)}
     for number, cells in read(path, form, columns, lines=lines or iter(())):
         try:
@@ -112,7 +112,7 @@ def rows(
 
 
 def _text(value: Any, column: Column | None) -> Cell | None:
-    """A JSON value as a cell. Raises ValueError where it is none."""
+    """A JSON value as a cell. Raises ValueError if it cannot be one."""
     if isinstance(value, str) and json_lines.has_surrogate(value):
         raise ValueError(f"column {column!r} contains an unpaired surrogate")
     if column is None or isinstance(value, str):
@@ -129,7 +129,7 @@ def _text(value: Any, column: Column | None) -> Cell | None:
     raise ValueError(f"column {column!r} is {shown}: pass a string, a number or a list")
 
 
-# Cells; or the fault of a row, after which the next rows can be read.
+# A line number with cells, None, or a row's fault, after which reading continues.
 _Raw = Iterator[tuple[int, list[Any] | ValueError | None]]
 
 
@@ -160,7 +160,7 @@ def _csv(
 ) -> _Raw:
     csv.field_size_limit(LONGEST_ROW)
     numbers: list[int | None] = column_lib.numbers(columns)
-    # A stream answers each line before the next one comes.
+    # On standard input each line is answered before the next one arrives.
     source, width = CsvLines(lines, spans=path != STANDARD_INPUT), None
     reader = csv.reader(source, strict=True)
     while True:
@@ -206,7 +206,7 @@ def _jsonl(
 def _of_record(
     line: str, names: Sequence[str | None], may_lack: str | None = None
 ) -> list[Any] | ValueError:
-    """may_lack: a column whose cell is empty where there is none."""
+    """may_lack: a column whose cell is empty if the record lacks it."""
     try:
         record = json.loads(line, object_pairs_hook=json_lines.unique_keys)
     except (ValueError, RecursionError) as error:
@@ -228,9 +228,9 @@ def _of_record(
 def _squad(
     path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
-    """Questions of one JSON value; a file of JSON objects is read as such.
+    """The questions of one JSON value; a file of JSON objects is read like `_jsonl`.
 
-    Those may lack an id where they have no answers to read, but are to be answered.
+    Such objects may lack an id if their answers are not read, as when predicting.
     """
     names = column_lib.names(path, columns)
     text = "\n".join(line for _, line in lines)

@@ -1,15 +1,15 @@
 """TFRecord files of tf.train.Example, written and checked without TensorFlow.
 
 Importing TensorFlow takes three seconds and 400 MB per process, and data preparation
-has many processes. The two formats are small. A file is a chain of records:
+has many processes. Both formats are simple. A file is a sequence of records:
 
     length    uint64, little endian
     checksum  of the length: masked CRC-32C, uint32
-    data      so many bytes
+    data      `length` bytes
     checksum  of the data
 
-(tensorflow/core/lib/io/record_writer.h). The data is a protocol buffer, here one of
-lists of whole numbers or float32 by name (tensorflow/core/example/example.proto).
+(tensorflow/core/lib/io/record_writer.h). The data is a protocol buffer, here a map from
+names to lists of integers or float32 (tensorflow/core/example/example.proto).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from bert_mgpu.core.rows import Ragged
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 HEADER = _LENGTH.size + _CHECKSUM.size  # bytes before a record's data
-FOOTER = _CHECKSUM.size  # and after it
+FOOTER = _CHECKSUM.size  # bytes after it
 _MASK = 0xA282EAD8  # so that a checksum of checksums is no special case
 LARGEST = 1 << 24  # bytes of a record: a row of 512 tokens takes 20,000 at most
-_GROUP = 7  # bits in a byte of a varint
+_GROUP = 7  # payload bits in a byte of a varint
 # Field number << 3 | wire type 2 (a length follows), from example.proto.
 _FEATURES, _ENTRY, _KEY, _FEATURE, _VALUES = (
     bytes([n << 3 | 2]) for n in (1, 1, 1, 2, 1)
@@ -47,20 +47,20 @@ class FrameIndex(NamedTuple):
 
     offsets: np.ndarray  # int64 [records], of the data
     sizes: np.ndarray  # int64 [records], bytes of data
-    bad: list[str]  # a line each: file, offset, why
+    bad: list[str]  # one line each: file, offset, why
 
 
 def encode(features: Mapping[str, np.ndarray]) -> bytes:
-    """A tf.train.Example: whole numbers become an int64_list, others a float_list."""
+    """A tf.train.Example: integers become an int64_list, floats a float_list."""
     columns = {name: Ragged(v, np.array([0, len(v)])) for name, v in features.items()}
     return encode_rows(columns)[0]
 
 
 def encode_rows(columns: Mapping[str, Ragged]) -> list[bytes]:
-    """A tf.train.Example for each row of columns that have equally many.
+    """A tf.train.Example for each row; all columns have the same number of rows.
 
-    Features are in the order of their names, so equal rows are equal bytes. Numpy
-    encodes the numbers of all rows together, which is quick for some hundreds at once.
+    Features are sorted by name, so equal rows give equal bytes. NumPy encodes the
+    numbers of all rows together, which is fast for some hundreds of rows at once.
     """
     encoded = []
     for name in sorted(columns):
@@ -92,7 +92,7 @@ def _entry(name: str, list_type: bytes, size: int) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """A number in groups of seven bits, low ones first; bit 8 says that more follow."""
+    """A number in groups of 7 bits, low ones first; bit 8 says whether more follow."""
     groups = bytearray()
     while number >> _GROUP:
         groups.append(number & 0x7F | 0x80)
@@ -113,9 +113,9 @@ def _varints(values: np.ndarray, offsets: np.ndarray) -> tuple[bytes, np.ndarray
         bits = bits.astype(np.uint32)  # half the memory to move
     longest = -(-largest.bit_length() // _GROUP)
     groups = np.empty((len(bits), longest), np.uint8)
-    kept = np.ones((len(bits), longest), bool)  # of zero too, the first group
+    kept = np.ones((len(bits), longest), bool)  # the first group even of a zero
     sizes = np.ones(len(bits), np.uint8)
-    for group in range(longest):  # numpy is slow along an axis as short as this
+    for group in range(longest):  # numpy is slow along so short an axis
         rest = bits >> bits.dtype.type(group * _GROUP)
         groups[:, group] = rest & 0x7F
         if group:
@@ -134,25 +134,25 @@ def _checksum(data: bytes) -> bytes:
 
 
 def frame(record: bytes) -> bytes:
-    """The record as it stands in a file."""
+    """The bytes of a record in a file, with its length and checksums."""
     length = _LENGTH.pack(len(record))
     return b"".join((length, _checksum(length), record, _checksum(record)))
 
 
 def data_size(header: bytes | memoryview, at: int = 0) -> int:
-    """Bytes of the data whose frame begins at `at`; the header is not checked."""
+    """The size of the data whose frame begins at `at`; the header is not checked."""
     return _LENGTH.unpack_from(header, at)[0]
 
 
 def scan(path: str | os.PathLike[str], skip_bad: bool = False) -> FrameIndex:
     """Reads a file once and checks every checksum.
 
-    With `skip_bad`, a record whose data is damaged is left out. Where a length is
-    damaged, or the file cut, nothing says where the next record begins: the file ends
-    there. Both are listed in `bad`.
+    With `skip_bad`, a record whose data is damaged is left out. If a length is damaged
+    or the file is truncated, nothing says where the next record begins, and reading
+    ends there. Both are listed in `bad`.
 
     Raises:
-      UserError: no such file; without `skip_bad`, the first bad record.
+      UserError: if there is no such file; without `skip_bad`, for the first bad record.
     """
     text_files.check_file(path)
     offsets, sizes, bad = array.array("q"), array.array("q"), list[str]()
@@ -179,9 +179,9 @@ def scan(path: str | os.PathLike[str], skip_bad: bool = False) -> FrameIndex:
 
 
 def _next(file: BinaryIO, left: int) -> tuple[int, str]:
-    """Bytes of the next record's data, and what is wrong with it, if anything is.
+    """The size of the next record's data in bytes, and what is wrong with it, or "".
 
-    Where the file cannot be read on, the size reaches to its end.
+    If the file cannot be read any further, the size is that of all that is left.
     """
     lost = f"the last {left} bytes of the file are lost"
     header = file.read(HEADER)

@@ -1,7 +1,7 @@
-"""Ads read from tables, in blocks that are files of their own.
+"""Ads read from tables, in blocks, each of which is a file of its own.
 
-So that every process takes a block at a time, and memory does not grow with the text.
-Of ads that occur several times the first one counts.
+Thus each process takes one block at a time, and memory does not grow with the text. Of
+ads that occur several times, only the first one is used.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from bert_mgpu.data.columns import Column
 from bert_mgpu.data.tables import TableFormat
 from bert_mgpu.data_prep import duplicates
 
-LONGEST_AD = 10_000  # characters; each segment's rows hold the whole ad
+LONGEST_AD = 10_000  # characters: the rows of each segment hold the whole ad
 _BLOCK = 1 << 20  # characters
-_IN_MEMORY = 1 << 21  # hashes that are compared at once
+_IN_MEMORY = 1 << 21  # hashes compared at once
 _LINE_ENDS = re.compile(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 class AdColumns(NamedTuple):
-    """Where the parts of an ad stand in a row."""
+    """The columns of a row that hold the parts of an ad."""
 
     ad: Column
     main: Column | None = None
@@ -35,15 +35,15 @@ class AdColumns(NamedTuple):
 
 
 class Ad(NamedTuple):
-    """An ad, without tabs and line ends."""
+    """An ad, without tabs and line breaks."""
 
     text: str
-    main: str  # its main part; "" where there is none
-    hint: str  # what it is about; "" where nothing says so
+    main: str  # its main part; "" if it has none
+    hint: str  # what it is about; "" if that is not given
 
 
 class AdBlock(NamedTuple):
-    """Some ads, a line each in a file of their own."""
+    """Some ads, one per line in a file of their own."""
 
     number: int
     path: pathlib.Path
@@ -52,15 +52,15 @@ class AdBlock(NamedTuple):
 
 
 class AdStore(NamedTuple):
-    """What is known of all ads that were read."""
+    """Facts about all ads that were read."""
 
-    hashes: pathlib.Path  # uint64 of each ad
-    kept: pathlib.Path  # .npy: whether it is the first of its text, bool of each
+    hashes: pathlib.Path  # file: uint64 [ads]
+    kept: pathlib.Path  # .npy: bool [ads], whether it is the first with its text
     total: int
     distinct: int
 
     def of_block(self, block: AdBlock) -> tuple[list[Ad], np.ndarray]:
-        """The ads of a block that are not repeated, and their hashes, uint64 [n]."""
+        """The ads of a block that are not repeats, and their hashes, uint64 [n]."""
         here = slice(block.first, block.first + block.ads)
         kept = np.load(self.kept, mmap_mode="r", allow_pickle=False)[here]
         hashes = np.fromfile(self.hashes, np.uint64, block.ads, offset=8 * block.first)
@@ -77,10 +77,10 @@ def read(
     *,
     folder: pathlib.Path,
 ) -> tuple[AdStore, list[AdBlock]]:
-    """All ads of the files, in blocks in a folder.
+    """Reads all ads of the files and writes them to the folder in blocks.
 
     Raises:
-      UserError: with file:line, a fault of a file; there is no ad.
+      UserError: for a fault of a file, with file:line; if there are no ads.
     """
     blocks: list[AdBlock] = []
     held: list[str] = []
@@ -139,9 +139,9 @@ def _text(cell: Any, location: str) -> str:
 
 
 def _first_of_each(path: pathlib.Path, count: int) -> np.ndarray:
-    """Whether each hash of a file is the first of its value: bool [count].
+    """Whether each hash of a file is the first with its value: bool [count].
 
-    Parts of their range are compared one after the other, in bounded memory.
+    To bound memory, parts of the range of hashes are compared one after the other.
     """
     hashes = np.memmap(path, np.uint64, "r", shape=(count,))
     parts = 1 + count // _IN_MEMORY

@@ -1,4 +1,4 @@
-"""Phrases of a bank for the segments of new ads, as rows that a ranker orders."""
+"""Candidate phrases from a bank for the segments of new ads, as rows to rank."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from bert_mgpu.data_prep.rewrite_pairs import (
 )
 
 OUTPUT = "candidates.txt"
-_SORTED = 1 << 17  # phrases that are sorted in memory
+_SORTED = 1 << 17  # phrases sorted in memory at once
 
 
 @dataclasses.dataclass(frozen=True)
 class CandidateMaker:
-    """All that the rows of a block of new ads depend on."""
+    """Makes the rows of blocks of new ads; holds all that they depend on."""
 
     store: AdStore
     cutting: Cutting
     source: PhraseSource
-    count: int  # phrases for a segment
+    count: int  # phrases per segment
 
     def __call__(self, block: AdBlock) -> None:
-        """Writes the rows of a block: phrases that are alike, then some as long."""
+        """Writes the rows of a block: similar phrases, then ones of similar length."""
         wanted = Negatives("near", self.count)
         with BlockRows(block) as rows:
             for ad, number in zip(*self.store.of_block(block), strict=True):
@@ -60,10 +60,10 @@ def make(
     count: int,
     workers: int,
 ) -> RewriteCounts:
-    """Writes candidates.txt for the ads, `count` phrases for a segment or all.
+    """Writes candidates.txt for the ads: `count` phrases per segment, or all there are.
 
     Raises:
-      UserError: with file:line, a fault of a file; the bank has no phrase.
+      UserError: for a fault of a file, with file:line; if the bank has no phrases.
     """
     with rewrite_data.work_folder(output_dir) as work:
         store, blocks = ad_files.read(*source, folder=work)
@@ -87,7 +87,7 @@ def make(
 
 
 def _runs(bank: str, cutting: Cutting, work: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The phrases of a bank that may stand in a slot, in sorted runs."""
+    """Writes the phrases of a bank that may fill a slot, and yields the sorted runs."""
     texts = _texts(bank, cutting)
     for number in itertools.count():
         some = sorted(set(itertools.islice(texts, _SORTED)))

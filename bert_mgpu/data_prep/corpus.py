@@ -2,7 +2,7 @@
 
 One sentence per line, blank lines between documents; a file's end ends a document too.
 The reader cuts the files into blocks, each a file of its own, so that every process
-takes one block at a time: `blocks` holds no text in memory, `documents` one document.
+takes one block at a time: `blocks` keeps no text in memory, `documents` one document.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.text_files import unpacked
 from bert_mgpu.data_prep.text_lines import decode, lines
 
-# Documents of a block at least: a random next sentence comes from one of them.
+# The fewest documents of a block: a random next sentence comes from one of them.
 WINDOW = 10_000
-_LEAST = 4 << 20  # bytes of a block at least, also where documents are short
-_MOST = 256 << 20  # bytes of a block at most, whatever the documents
-_MOST_ALONE = 32 << 20  # the same where no document needs another
+_LEAST = 4 << 20  # the fewest bytes of a block, even if its documents are short
+_MOST = 256 << 20  # the most bytes of a block, whatever its documents
+_MOST_ALONE = 32 << 20  # the same if no document needs another
 # The bytes of all characters that `str.strip` removes.
 _SPACES = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 _SPACE_BYTES = bytes(sorted(set(_SPACES.encode("utf-8", "surrogatepass"))))
@@ -48,14 +48,14 @@ class Block(NamedTuple):
     number: int
     text: pathlib.Path
     segments: tuple[Segment, ...]
-    digest: str  # of the text and of where its files begin
-    context: int  # number of documents at its start that belong to the block before
-    is_cut: bool  # smaller than the window, or within a document, to bound its bytes
-    position: int  # bytes of the input, as on the disk, that have been read
-    size: int  # bytes of text; this and what follows are without the context
+    digest: str  # hash of the text and of where its files begin
+    context: int  # number of documents at its start, copied from the previous block
+    is_cut: bool  # ends below the window or in a document, to bound its bytes
+    position: int  # bytes of the input files, as on disk, read so far
+    size: int  # bytes of text; from here on, the context is not counted
     lines: int
     documents: int
-    empty: int  # documents without a sentence: blank lines beside another
+    empty: int  # documents without a sentence: extra blank lines
 
 
 class Document(NamedTuple):
@@ -71,24 +71,24 @@ class Cut:
     """The limits of blocks."""
 
     each_line: bool = False  # every line is a document
-    window: int = WINDOW  # documents at least; 0: no document needs another
-    least: int = _LEAST  # bytes
+    window: int = WINDOW  # the fewest documents; 0: no document needs another
+    least: int = _LEAST  # the fewest bytes
     most: int = _MOST
 
     @property
     def limit(self) -> int:
-        """Bytes at most of a block that has not all that it should."""
+        """The most bytes of a block that is not complete yet."""
         return self.most if self.window else min(self.most, _MOST_ALONE)
 
 
 def find_files(names: str, root: str | None = None, *, pipe: bool) -> list[str]:
-    """The files of comma-separated names and globs, in this order, a glob's sorted.
+    """The files of comma-separated names and globs, in order; a glob's files sorted.
 
     A relative name that matches nothing is looked for below `root`.
-    pipe: whether one may be a pipe, which is read only once.
+    pipe: whether a file may be a pipe, which can be read only once.
 
     Raises:
-      UserError: a name without a file.
+      UserError: if a name matches no file.
     """
     paths: list[str] = []
     for name in filter(None, map(str.strip, names.split(","))):
@@ -115,13 +115,13 @@ def _is_blank(line: bytes) -> bool:
 
 
 class _Spool:
-    """A block in the making, whose text is written to its file line by line."""
+    """A block under construction, whose text is written to its file line by line."""
 
     def __init__(self, folder: pathlib.Path, number: int) -> None:
         self.number = number
         self.path = folder / f"{number}.text"
         self.size = self.lines = self.empty = 0
-        self.documents = array.array("q")  # where each begins, in bytes
+        self.documents = array.array("q")  # where each begins, in bytes of the text
         self.in_document = False
         self._segments: list[tuple[str, int, int]] = []  # path, first line, begin
         self.hash = hashlib.sha256()
@@ -144,7 +144,7 @@ class _Spool:
         self.lines += 1
 
     def segments(self, start: int = 0) -> list[Segment]:
-        """The segments from byte `start` on; one that is cut there starts at line 0."""
+        """The segments from byte `start` on; one that is cut there has line 0."""
         ends = [begin for _, _, begin in self._segments[1:]] + [self.size]
         return [
             Segment(path, first if begin >= start else 0, end - max(begin, start))
@@ -177,11 +177,11 @@ def blocks(
     """Yields the text of the files as blocks, whose texts are files in `folder`.
 
     The caller removes a block's text when it is done with it. If fewer documents than
-    the window are left at the end, they come with the last ones of the block before as
-    `context`, so that random sentences always come from a whole window.
+    the window are left at the end, they come with the last ones of the previous block
+    as `context`, so that random sentences always come from a whole window.
 
     Raises:
-      UserError: a file that cannot be read or is damaged, a line that is too long.
+      UserError: for an unreadable or damaged file, or a line that is too long.
     """
     before = 0  # bytes of the files that have been read
     waiting: tuple[_Spool, Block] | None = None
@@ -218,7 +218,7 @@ def _position(packed: IO[bytes]) -> int:
 
 
 def _with_context(before: _Spool, spool: _Spool, block: Block, *, cut: Cut) -> Block:
-    """The block with the last documents of the one before it, as far as they fit."""
+    """The block, preceded by as many last documents of `before` as fit."""
     fitting = bisect.bisect_left(before.documents, before.size + spool.size - cut.most)
     wanted = cut.window - len(spool.documents)
     count = min(wanted, len(before.documents) - fitting)
@@ -246,7 +246,7 @@ def documents(block: Block, each_line: bool = False) -> Iterator[Document]:
     """The documents of a block, those of its context first.
 
     Raises:
-      UserError: not UTF-8, or a NUL byte, with file:line.
+      UserError: for text that is not UTF-8, or a NUL byte, with file:line.
     """
     with open(block.text, "rb") as file:
         for path, first, size in block.segments:

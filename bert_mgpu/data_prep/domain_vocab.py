@@ -1,4 +1,4 @@
-"""A report on the fit of a vocabulary to a corpus, and a larger vocabulary."""
+"""A report on how well a vocabulary fits a corpus, and a larger vocabulary."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def report(config: DomainVocabConfig) -> None:
 def _read_config(
     bert_config_file: str, vocab_file: str, tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """All keys of --bert_config_file; those but vocab_size are written as they are."""
+    """All keys of --bert_config_file; all but vocab_size are written unchanged."""
     path = pathlib.Path(bert_config_file)
     rows = BertConfig.from_json_file(path).vocab_size
     count = len(tokenizer.tokens)
@@ -94,7 +94,7 @@ def _print_corpus(
 def _proposal(
     chosen: Sequence[CandidateWord], min_count: int, n_free: int
 ) -> list[str]:
-    """Lines on the words that --output_vocab_file would add."""
+    """Lines about the words that --output_vocab_file would add."""
     if not chosen:
         text = f"No word that occurs {min_count} times or more lacks a token."
         return terminal.wrap(text)
@@ -137,9 +137,9 @@ def _extend(
 
 
 def _worse_words(candidates: Sequence[CandidateWord], larger: Tokenizer) -> list[str]:
-    """The words that have more pieces than before.
+    """Lines about the words that have more pieces than before.
 
-    A new token is also the beginning of longer words, whose rest may fit worse.
+    A new token also matches the start of longer words, whose rest may then fit worse.
     """
     cut = [(old, larger.tokenize(old.word)) for old in candidates if old.pieces]
     worse = [

@@ -12,18 +12,18 @@ _BITS = 8 * _BYTES
 
 
 def hashes(texts: Iterable[str]) -> bytes:
-    """A uint64 of each text, the same in every process, unlike Python's own `hash`."""
+    """A uint64 hash of each text, as bytes; equal in all processes, unlike `hash`."""
     blake = hashlib.blake2b
     return b"".join(blake(text.encode(), digest_size=_BYTES).digest() for text in texts)
 
 
 class Distinct:
-    """A counter of texts by their hashes.
+    """Counts texts by their hashes.
 
-    Beyond `most` distinct hashes only those below a bound are kept, which is halved as
-    often as needed. A hash says nothing of how often its text occurs, so the share of
-    duplicates in this sample estimates that of all texts. The sample does not depend
-    on the order of the texts.
+    Beyond `most` distinct hashes, only those below a bound are kept; the bound is
+    halved as often as needed. A hash does not depend on how often its text occurs, so
+    the share of duplicates in this sample is an estimate of that in all texts. The
+    sample does not depend on the order of the texts.
     """
 
     def __init__(self, most: int = 1 << 18) -> None:
@@ -59,5 +59,5 @@ class Distinct:
 
     @property
     def duplicate_share(self) -> float:
-        """The share of texts that occurred before; 0 where there are no texts."""
+        """The share of texts that occurred before; 0 if there are no texts."""
         return 1 - len(self._hashes) / self.counted if self.counted else 0.0

@@ -1,4 +1,4 @@
-"""The rows that a model is pretrained on, made of the token ids of documents.
+"""The rows that a model is pretrained on, made from the token ids of documents.
 
 A row is one or two spans of a block's ids, so planning it touches no token:
 
@@ -20,24 +20,24 @@ import numpy as np
 
 from bert_mgpu.text.truncation import truncate_pair_lengths
 
-_TRIES = 10  # to draw another document than one's own
+_TRIES = 10  # at drawing a document other than the current one
 
 
 class Documents(NamedTuple):
-    """Token ids of a block of documents; for "infill" see `_pairs`."""
+    """The token ids of a block of documents; for "infill" see `_pairs`."""
 
-    ids: np.ndarray  # uint16 or int32, of all sentences one after the other
-    starts: np.ndarray | None  # bool, whether a word begins at a token; None: no words
+    ids: np.ndarray  # uint16 or int32, all sentences one after the other
+    starts: np.ndarray | None  # bool, whether a word begins at each; None: no words
     sentences: array.array[int]  # "q" [S + 1], where each sentence begins in `ids`
     documents: array.array[int]  # "q" [D + 1], where each begins in `sentences`
     labels: np.ndarray | None = None  # int32 [D], given with the text
-    context: int = 0  # the first documents make no rows
+    context: int = 0  # number of leading documents, which give no rows
 
 
 class InstancePlan(NamedTuple):
-    """Rows as spans of the ids of a block."""
+    """Rows, as spans of the ids of a block."""
 
-    spans: np.ndarray  # int64 [R, 4]: begin and end of the first text, of the second
+    spans: np.ndarray  # int64 [R, 4]: begin and end of the first text, then the second
     labels: np.ndarray | None  # int32 [R], next_sentence_labels; None: there are none
     cut: int = 0  # rows that were truncated
     lost: int = 0  # tokens that they lost
@@ -65,14 +65,14 @@ def plan(
 
     objective: one of OBJECTIVES.
       "nsp": pairs of texts as google-research/bert's create_instances_from_document
-        draws them; label 1 where the second is from another document.
-      "mlm": each sentence a row, cut at max_seq_length, as bert-ad's
+        draws them; label 1 if the second is from another document.
+      "mlm": each sentence is a row, cut at max_seq_length, as in bert-ad's
         create_pretraining_data_mlm.py.
-      "documents": consecutive sentences of a document fill a row; a longer one is
-        cut into several rows, so that no token is lost.
-      "infill": bert-ad's create_pretraining_data_mass.py, see `_pairs`.
-    short_seq_prob: share of the documents of "nsp" and "documents" whose rows aim at
-      a shorter length, uniform from 2 tokens on.
+      "documents": consecutive sentences of a document fill a row; a sentence too long
+        for a row is cut into several rows, so that no token is lost.
+      "infill": as in bert-ad's create_pretraining_data_mass.py, see `_pairs`.
+    short_seq_prob: the share of documents whose rows aim at a shorter length, drawn
+      uniformly from 2 tokens up; for "nsp" and "documents" only.
     """
     return _PLANS[objective](block, max_seq_length, short_seq_prob, rng=rng)
 
@@ -80,7 +80,7 @@ def plan(
 def _next_sentences(
     block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
-    """The pairs of Google's create_instances_from_document, of all documents."""
+    """The pairs of all documents, as in Google's create_instances_from_document."""
     budget = max_seq_length - 3
     ends, firsts = block.sentences, block.documents
     spans, labels = array.array("q"), array.array("i")
@@ -88,7 +88,7 @@ def _next_sentences(
         here, stop = firsts[number], firsts[number + 1]
         target = _target(budget, short_seq_prob, rng)
         while here < stop:
-            # Sentences up to the target, or the end of the document.
+            # Take sentences up to the target length, or the end of the document.
             after = bisect_left(ends, ends[here] + target, here + 1, stop)
             middle = after if after == here + 1 else _randint(here + 1, after - 1, rng)
             is_random = after == here + 1 or rng.random() < 0.5
@@ -96,7 +96,7 @@ def _next_sentences(
             if is_random:
                 wanted = target - (first[1] - first[0])
                 second = _from_another(block, number, wanted, rng=rng)
-                here = middle  # the sentences of the second text are used again
+                here = middle  # the sentences after the first text are used again
             else:
                 second = ends[middle], ends[after]
                 here = after
@@ -115,16 +115,17 @@ def _target(budget: int, short_seq_prob: float, rng: random.Random) -> int:
 
 
 def _randint(low: int, high: int, rng: random.Random) -> int:
-    """A number from low to high, as of rng.randint, in a fraction of the time."""
+    """A random integer from low to high, like rng.randint but much faster."""
     return low + int(rng.random() * (high - low + 1))
 
 
 def _from_another(
     block: Documents, number: int, wanted: int, *, rng: random.Random
 ) -> tuple[int, int]:
-    """A span of at least `wanted` tokens from a random sentence of a random document.
+    """A span of at least `wanted` tokens, from a random sentence of another document.
 
-    Of another document than `number`, if ten tries find one; shorter, if it ends early.
+    The document is `number` itself if ten tries find no other; a span that reaches the
+    end of its document may be shorter.
     """
     ends, firsts = block.sentences, block.documents
     for _ in range(_TRIES):
@@ -141,8 +142,8 @@ def _truncated(
 ) -> tuple[int, int, int, int]:
     """Both spans, the longer one truncated until they fit the budget.
 
-    Google's truncate_seq_pair flips a coin for each token whether to take it off the
-    front or the end; here all coins of a text are flipped at once.
+    Google's truncate_seq_pair flips a coin for each token to remove it from the front
+    or the end; here all coins of a text are flipped at once.
     """
     lengths = first[1] - first[0], second[1] - second[0]
     if sum(lengths) <= budget:
@@ -159,7 +160,7 @@ def _truncated(
 def _single(
     block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
-    """Each sentence a row."""
+    """One row for each sentence."""
     bounds = np.array(block.sentences, np.int64)
     bounds = bounds[block.documents[block.context] :]
     spans = np.zeros((len(bounds) - 1, 4), np.int64)
@@ -171,7 +172,7 @@ def _single(
 def _filled(
     block: Documents, max_seq_length: int, short_seq_prob: float, *, rng: random.Random
 ) -> InstancePlan:
-    """Rows filled with sentences, which stay whole where they fit into a row."""
+    """Rows filled with sentences, which stay whole if they fit into a row."""
     budget = max_seq_length - 2
     ends, firsts = block.sentences, block.documents
     spans = array.array("q")
@@ -180,7 +181,7 @@ def _filled(
         here, stop = firsts[number], firsts[number + 1]
         begin, end = ends[here], ends[stop]
         while begin < end:
-            # The last sentence that ends within the target, or a part of one.
+            # Up to the last sentence that ends within the target, or a part of one.
             here = bisect_left(ends, begin + target + 1, here, stop + 1) - 1
             until = ends[here] if ends[here] > begin else begin + target
             spans.extend((begin, until, 0, 0))
@@ -193,8 +194,8 @@ def _pairs(
 ) -> InstancePlan:
     """A row for each document, a phrase and an ad; `labels` are their flags.
 
-    The ad is cut to fit. Rows whose phrase has fewer than two tokens, or whose ad is
-    then not longer than the phrase, are left out.
+    The ad is cut to fit. Rows are left out if the phrase has fewer than two tokens or
+    the ad, once cut, is not longer than the phrase.
     """
     bounds = np.array(block.sentences, np.int64)
     spans = np.stack([bounds[0:-1:2], bounds[1::2], bounds[1::2], bounds[2::2]], axis=1)
@@ -210,7 +211,7 @@ def _pairs(
 def _cut(
     spans: np.ndarray, lost: np.ndarray, labels: np.ndarray | None
 ) -> InstancePlan:
-    """A plan of truncated rows. lost: tokens that did not fit, int64 [R]."""
+    """A plan of rows that were cut. lost: tokens that did not fit, int64 [R]."""
     return InstancePlan(spans, labels, int((lost > 0).sum()), lost=int(lost.sum()))
 
 
@@ -226,8 +227,8 @@ _PLANS: dict[str, _Plan] = {
     "infill": _pairs,
 }
 OBJECTIVES = tuple(_PLANS)
-LABELLED = ("nsp", "infill")  # have next_sentence_labels
-SHORTEST = {"nsp": 5, "mlm": 3, "documents": 3, "infill": 8}  # max_seq_length at least
+LABELLED = ("nsp", "infill")  # objectives with next_sentence_labels
+SHORTEST = {"nsp": 5, "mlm": 3, "documents": 3, "infill": 8}  # smallest max_seq_length
 
 
 def assemble(
@@ -253,7 +254,7 @@ def assemble(
     starts = None
     if block.starts is not None:
         starts = np.where(is_text, block.starts[source], position < end)
-        # The rest of a word that was cut is a word.
+        # The rest of a word that was cut counts as a word.
         starts[:, 1] = True
         np.put_along_axis(starts, np.minimum(sep + 1, end - 1), True, axis=1)
     return Batch(

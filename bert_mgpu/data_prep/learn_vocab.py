@@ -1,4 +1,4 @@
-"""A vocabulary learnt from raw text, and a report on how it cuts that text."""
+"""A vocabulary learnt from raw text, and a report on how it splits that text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bert_mgpu.text.vocab_coverage import Census
 
 def learn(config: LearnVocabConfig) -> None:
     """Counts words and characters, writes the vocabulary and prints the report."""
-    # Where words must be forgotten, which ones depends on the order of the text.
+    # If there are too many words to count, the order of the text decides which to drop.
     paths = sorted(corpus.find_files(str(config.input_file), pipe=False))
     counts = WordCounts(config.do_lower_case)
     vocabulary.count(counts, paths, None, title="count")
@@ -63,7 +63,7 @@ def _check_size(config: LearnVocabConfig, needed: int, alphabet: Alphabet) -> No
 def _made(
     config: LearnVocabConfig, alphabet: Alphabet, pieces: int, *, size: int
 ) -> list[str]:
-    """Lines on what the vocabulary of this size consists of."""
+    """Lines about what the vocabulary consists of; size: its number of tokens."""
     casing = "uncased" if config.do_lower_case else "cased"
     lines = terminal.wrap(
         f"vocabulary: {size:,} tokens, {casing}: {config.unused} free places [unusedN],"

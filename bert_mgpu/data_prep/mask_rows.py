@@ -1,9 +1,9 @@
 """The masks of many rows at once, for data preparation.
 
-They are those of `masking.apply`. Masks of single words are drawn by numpy for all
-rows together, in a fraction of the time.
+They follow the rules of `masking.apply`. Masks of single words are drawn by numpy for
+all rows together, in a fraction of the time.
 
-Letters: R rows, T tokens of a row, W words, P masked tokens of a row at most.
+Letters: R rows, T tokens of a row, W words, at most P masked tokens of a row.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bert_mgpu.text.masking import Masking
 
 
 class MaskedRows(NamedTuple):
-    """Rows and their masks; behind the masks of a row there are zeros."""
+    """Rows and their masks; zeros follow the masks of a row."""
 
-    input_ids: np.ndarray  # int32 [R, T], with the masks in
+    input_ids: np.ndarray  # int32 [R, T], with the masks applied
     positions: np.ndarray  # int32 [R, P], ascending
     labels: np.ndarray  # int32 [R, P], the ids that were masked
     weights: np.ndarray  # float32 [R, P], 1 where there is a mask
-    kept: np.ndarray  # bool [R], False where nothing can be masked
+    kept: np.ndarray  # bool [R], False if nothing can be masked
 
 
 def mask_rows(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
@@ -66,14 +66,14 @@ def _one_by_one(masking: Masking, batch: Batch, rng: np.random.Generator) -> Mas
 
 
 def _words(masking: Masking, batch: Batch, rng: np.random.Generator) -> MaskedRows:
-    """Masks on shuffled words while they fit, as masking._words, in all rows."""
+    """Masks shuffled words of all rows while they fit, like `masking._words`."""
     rows, width = batch.input_ids.shape
     word_of = _numbered(batch)  # [R, T], 0 where there is none
     flat = word_of + np.arange(rows)[:, None] * width
     sizes: np.ndarray = np.bincount(flat.ravel(), minlength=rows * width)
     sizes = sizes.reshape(rows, width)
     sizes[:, 0] = 0
-    # The words of a row in random order, those without a token last.
+    # The word numbers of a row in random order, those without a token last.
     drawn = rng.random((rows, width), np.float32)
     drawn[sizes == 0] = 2
     order = np.argsort(drawn, axis=1)
@@ -108,7 +108,7 @@ def _numbered(batch: Batch) -> np.ndarray:
 def _replaced(
     masking: Masking, batch: Batch, chosen: np.ndarray, *, rng: np.random.Generator
 ) -> MaskedRows:
-    """Rows with [MASK], the token or a random one where `chosen`, bool [R, T], is."""
+    """Rows with [MASK], the token itself or a random one at `chosen`, bool [R, T]."""
     row, position = chosen.nonzero()
     labels = batch.input_ids[row, position]
     chance = rng.random(len(row))

@@ -1,10 +1,10 @@
-"""The parts of a block of text: files of its rows as records, in random order.
+"""The parts of a block of text: files with its rows as records, in random order.
 
 A part is a file of runs (`shuffle.py`) and a file of facts beside it. Its name is a
 hash of the text and of every setting, so the parts that a killed run has left are
 never stale.
 
-Letters: R rows, T tokens of a row, P masked tokens of a row at most.
+Letters: R rows, T tokens of a row, at most P masked tokens of a row.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from bert_mgpu.data_prep.mask_rows import mask_rows
 from bert_mgpu.data_prep.tokenized import Preparation, Text, tools
 from bert_mgpu.text.masking import Masking
 
-_ROWS = 512  # that are made at once
+_ROWS = 512  # rows that are made at once
 # Bytes of text, times its repeats, that become one part. Each part tokenizes its block
-# anew: four parts of a block of 20 MB take a quarter more processor time than one.
+# again: four parts of a 20 MB block take a quarter more processor time than one.
 _PART_BYTES = 128 << 20
 
 
 class Share(NamedTuple):
-    """The work of one process: some of the repeats of a block."""
+    """A unit of work for one process: some of the repeats of a block."""
 
     block: Block
     number: int  # among the shares of this block, from 0
@@ -49,18 +49,18 @@ class Share(NamedTuple):
 
 
 def split(block: Block, repeats: int) -> list[Share]:
-    """The shares of a block: several of a large one, to keep all processes busy."""
+    """The shares of a block: several if it is large, to keep all processes busy."""
     wanted = math.ceil(block.size * repeats / _PART_BYTES)
     count = min(repeats, max(1, wanted))
     return [Share(block, number, count) for number in range(count)]
 
 
 class Part(NamedTuple):
-    """The facts of a finished part; those of the text are in a block's first part."""
+    """Facts about a finished part; those of the text are in a block's first part."""
 
     runs: list[shuffle.SortedRun]
     counts: collections.Counter[str]
-    longest: int  # characters of a line
+    longest: int  # characters of the longest line
     malformed: str | None  # file:line of the first malformed line
     line_hashes: np.ndarray  # uint64 [lines]
     document_hashes: np.ndarray  # uint64 [documents]
@@ -73,7 +73,7 @@ def _path(preparation: Preparation, share: Share) -> pathlib.Path:
 
 
 def find(preparation: Preparation, share: Share) -> Part | None:
-    """A part, or None where it has not been made or is damaged."""
+    """A part, or None if it has not been made or is damaged."""
     path = _path(preparation, share)
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as file:
@@ -99,7 +99,7 @@ def make(preparation: Preparation, share: Share) -> None:
     """Makes a part, unless it exists.
 
     Raises:
-      UserError: with file:line, a fault of the text.
+      UserError: for a fault of the text, with file:line.
     """
     if find(preparation, share):
         return
@@ -134,7 +134,7 @@ def make(preparation: Preparation, share: Share) -> None:
 def _frames(
     preparation: Preparation, share: Share, text: Text, *, rng: np.random.Generator
 ) -> Iterator[bytes]:
-    """The records of a part, framed as in a file, and counted."""
+    """Yields the records of a part, framed as in a file, and counts them."""
     tokenizer, masking = tools(preparation).tokenizer, tools(preparation).masking
     draws = random.Random(f"{preparation.seed} {share.block.number} {share.number}")
     width, documents = preparation.max_seq_length, text.documents
@@ -172,7 +172,7 @@ def _columns(
     counts: collections.Counter[str],
     rng: np.random.Generator,
 ) -> dict[str, Ragged]:
-    """The features of rows: masked and padded as Google's, or only their tokens."""
+    """The features of rows: masked and padded like Google's, or the tokens alone."""
     rows, width = batch.input_ids.shape
     kept = np.ones(rows, bool)
     is_token = np.arange(width) < batch.lengths[:, None]  # [R, T]
@@ -205,13 +205,13 @@ def _columns(
 
 
 def _fixed(values: np.ndarray) -> Ragged:
-    """Rows of n values each, from [R, n]."""
+    """Rows of equal lengths, from [R, n]."""
     rows, width = values.shape
     return Ragged(values.reshape(-1), np.arange(rows + 1) * width)
 
 
 def _without_padding(values: np.ndarray, is_token: np.ndarray) -> Ragged:
-    """Rows of their own lengths, from [R, T]."""
+    """Rows without their padding, from [R, T]."""
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(is_token.sum(axis=1), out=offsets[1:])
     return Ragged(values[is_token], offsets)

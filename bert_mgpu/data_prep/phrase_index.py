@@ -1,7 +1,7 @@
-"""Phrases on the disk, from which some are drawn by length or by likeness.
+"""Phrases on disk, from which some are drawn by length or by similarity.
 
-They lie in the order of their lengths, then of code points, so that those of some
-lengths are a range of numbers. Nothing of them is held in memory.
+They are sorted by length, then by code points, so that the phrases of a range of
+lengths are a range of numbers. No phrases are kept in memory.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 from bert_mgpu.core.text_files import UTF_8
 
-LONGEST = 64  # characters; longer phrases count as of this length
-_COPIED = 1 << 20  # bytes at once
+LONGEST = 64  # characters; longer phrases are treated as if of this length
+_COPIED = 1 << 20  # bytes copied at once
 
 
 class IndexWriter:
-    """An index in the making: phrases are added in the order of code points."""
+    """Builds an index, to which phrases are added in the order of code points."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         folder.mkdir()
@@ -42,7 +42,7 @@ class IndexWriter:
         self._counts[size] += 1
 
     def close(self) -> PhraseIndex:
-        """Writes the index; nothing can be added any more."""
+        """Writes the index; nothing can be added afterwards."""
         end = 0
         with (
             open(self._folder / "texts", "wb") as texts,
@@ -72,7 +72,7 @@ def _parts(file: BinaryIO) -> Iterator[bytes]:
 
 
 class PhraseIndex:
-    """Phrases by number. May be sent to another process, which opens it anew."""
+    """Phrases by number. Can be pickled: another process reopens the files."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -99,7 +99,7 @@ class PhraseIndex:
         return os.pread(self._texts, end - start, start).decode(UTF_8)
 
     def bounds(self, first: int, after: int) -> np.ndarray:
-        """Where phrases begin in the text, and the end: int64 [after - first + 1]."""
+        """The bytes at which phrases begin, and the end: int64 [after - first + 1]."""
         raw = os.pread(self._ends, 8 * (after - first + 1), 8 * first)
         return np.frombuffer(raw, np.int64)
 
@@ -114,7 +114,7 @@ class PhraseIndex:
         ]
 
     def of_lengths(self, shortest: int, longest: int) -> tuple[int, int]:
-        """The range of the numbers of phrases of these lengths, in characters."""
+        """The range of the numbers of phrases of these lengths in characters."""
         low = max(0, min(shortest, LONGEST))
         high = max(0, min(longest, LONGEST))
         return self._starts[low], self._starts[high + 1]
@@ -126,9 +126,10 @@ class PhraseIndex:
         *,
         is_taken: Callable[[str], bool],
     ) -> str | None:
-        """A phrase of a range of numbers that is not taken; None: all of them are.
+        """A random phrase of a range of numbers that is not taken; None if all are.
 
-        words: random ones below 2^32, one a try; then the next phrases are tried.
+        words: random numbers below 2^32, one per try; then the phrases after the last
+        one drawn are tried in turn.
         """
         first, after = bounds
         if first >= after:

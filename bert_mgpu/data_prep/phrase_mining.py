@@ -1,7 +1,7 @@
 """The phrases of ads, counted in memory that does not grow with the text.
 
-Each block of ads is counted by itself and written as a run, a line a phrase in the
-order of code points; the runs are merged.
+Each block of ads is counted by itself and written as a run, one phrase per line in the
+order of code points; then the runs are merged.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from bert_mgpu.data_prep.ad_files import Ad, AdBlock, AdStore
 from bert_mgpu.text import ad_segments
 from bert_mgpu.text.ad_segments import AdSegment
 
-_FAN_IN = 128  # runs that are merged at once: a process may have so many files
-_RARE = 64  # phrases that occur less often are sorted on the disk
-# Ads without slots -> why.
+_FAN_IN = 128  # runs merged at once, within the limit of open files per process
+_RARE = 64  # phrases that occur less often are sorted on disk
+# Why an ad has no slots -> what a message says of such ads.
 LEFT_OUT = {
     "one_segment": "have fewer than two segments",
     "unfit": "have no segment of --min_segment to --max_segment characters",
@@ -33,7 +33,7 @@ COLUMNS = ("phrase", "count", "ads", "first", "middle", "last", "beside_main")
 
 
 class Cutting(NamedTuple):
-    """How ads become segments and which side they are on."""
+    """How ads are cut into segments and split into train and dev ads."""
 
     delimiters: str
     shortest: int  # characters of a segment
@@ -42,11 +42,11 @@ class Cutting(NamedTuple):
     seed: int
 
     def segments(self, ad: str) -> list[AdSegment]:
-        """All segments of an ad, short and long ones too."""
+        """All segments of an ad, of whatever length."""
         return ad_segments.segments(ad, self.delimiters)
 
     def slots(self, ad: str) -> tuple[list[AdSegment], str | None]:
-        """The segments that rows ask about; else why there is none, of LEFT_OUT."""
+        """The segments that rows ask about; if none, also the reason, from LEFT_OUT."""
         cut = self.segments(ad)
         if len(cut) < 2:
             return [], "one_segment"
@@ -56,27 +56,27 @@ class Cutting(NamedTuple):
         return fitting, None if fitting else "unfit"
 
     def fits(self, segment: AdSegment) -> bool:
-        """Whether a segment is long and short enough."""
+        """Whether the length of a segment is within the limits."""
         size = len(segment.text)
         return self.shortest <= size <= (self.longest or size)
 
     def of_dev(self, hashes: np.ndarray) -> np.ndarray:
-        """Whether ads are of the dev set, by their text alone: bool [n]."""
+        """Whether ads are dev ads, by the hashes of their texts alone: bool [n]."""
         words = philox.words_of_each(self.seed, philox.Purpose.ADS, hashes, count=1)
         return words[:, 0] < self.dev_share * 2.0**32
 
 
 class Phrase(NamedTuple):
-    """A phrase with its counts, in the order of COLUMNS and two more."""
+    """A phrase with its counts: those of COLUMNS, in order, and two more."""
 
     text: str
-    times: int  # it occurs, as a segment or beside the main part
-    ads: int  # in which it occurs
-    first: int  # how often it is the first segment of an ad; the only one, too
+    times: int  # occurrences as a segment or beside the main part
+    ads: int  # ads in which it occurs
+    first: int  # how often it is the first, or only, segment of an ad
     middle: int
     last: int
     beside: int  # how often it stands alone before or after the main part
-    train_ads: int  # of the train set that have a slot in its place
+    train_ads: int  # train ads that have a slot in its place
     dev_ads: int
 
 
@@ -104,7 +104,7 @@ def count_block(store: AdStore, cutting: Cutting, block: AdBlock) -> None:
 
 
 def _counts_of(ad: Ad, cutting: Cutting) -> dict[str, list[int]]:
-    """How often each phrase of an ad is first, middle, last, beside the main part."""
+    """How often each phrase of an ad is first, middle, last or beside the main part."""
     counts: dict[str, list[int]] = {}
     cut = cutting.segments(ad.text)
     for number, segment in enumerate(cut):
@@ -138,13 +138,13 @@ def read_run(path: pathlib.Path) -> Generator[Phrase, None, None]:
 
 
 def write_run(path: pathlib.Path, phrases: Iterable[Phrase]) -> None:
-    """Writes phrases that are sorted by their texts."""
+    """Writes phrases, which must be sorted by their texts."""
     with open(path, "w", encoding=UTF_8, newline="\n") as file:
         file.writelines(map(_line, phrases))
 
 
 def merged(runs: Sequence[pathlib.Path]) -> Iterator[Phrase]:
-    """The phrases of all runs, each once, by code points."""
+    """The phrases of all runs, each once, in the order of code points."""
     with contextlib.ExitStack() as stack:
         opened = [
             stack.enter_context(contextlib.closing(read_run(path))) for path in runs
@@ -161,7 +161,7 @@ def merged(runs: Sequence[pathlib.Path]) -> Iterator[Phrase]:
 
 
 def merge_runs(runs: Sequence[pathlib.Path], target: pathlib.Path) -> None:
-    """Merges any number of runs into one, which takes their place."""
+    """Merges any number of runs into one, and removes them."""
     left = list(runs)
     for number in itertools.count():
         some, left = left[:_FAN_IN], left[_FAN_IN:]
@@ -177,7 +177,7 @@ def merge_runs(runs: Sequence[pathlib.Path], target: pathlib.Path) -> None:
 def commonest_first(
     phrases: Iterable[Phrase], folder: pathlib.Path
 ) -> Iterator[Phrase]:
-    """The phrases by count, most first, then by code points, in which they come."""
+    """The phrases, most frequent first, then by code points, as the input is."""
     common: list[Phrase] = []
     with contextlib.ExitStack() as stack:
         rare = [
@@ -204,7 +204,7 @@ def write_bank(
     *,
     is_match: Callable[[Phrase], bool],
 ) -> int:
-    """Writes bank.tsv and matches.txt -> the number of phrases."""
+    """Writes bank.tsv and matches.txt; returns the number of phrases."""
     count = 0
     with (
         open(bank, "w", encoding=UTF_8, newline="\n") as table,

@@ -1,8 +1,9 @@
-"""The phrases of an index that are most alike a text: tf-idf of pairs of characters.
+"""The phrases of an index that are most similar to a text, by tf-idf of bigrams.
 
-The score is the cosine of Salton's vectors with weights 1 or 0 for the number of a pair
-in a phrase (pairs seldom occur twice), times the logarithm of N / df. Phrases of each
-pair lie in a file, by number, so those of some lengths are a range of it.
+The score is the cosine of Salton's vectors, whose weights are 1 or 0 for the frequency
+of a pair of characters in a phrase (pairs seldom occur twice), times the logarithm of
+N / df. A file lists the phrases that hold each pair by number, so those of a range of
+lengths are a slice of the pair's list.
 
 Letters: N phrases, P pairs of a text.
 """
@@ -16,27 +17,27 @@ import numpy as np
 
 from bert_mgpu.data_prep.phrase_index import PhraseIndex
 
-_AT_ONCE = 1 << 14  # phrases
-_PARTS = 64  # files of pairs, each of which is sorted in memory
+_AT_ONCE = 1 << 14  # phrases read together
+_PARTS = 64  # files of pairs, each small enough to sort in memory
 _MOST = 1 << 12  # phrases that are scored for a text
-_SHIFT = 21  # bits of a character's number
+_SHIFT = 21  # bits of a code point
 _NO_KEY = 1 << 62
 _ROW = np.dtype([("key", np.int64), ("number", np.uint32)])
 
 
 def pairs(text: str) -> np.ndarray:
-    """The numbers of the different pairs of neighbouring characters: int64 [P]."""
+    """The distinct pairs of adjacent characters, as numbers: int64 [P]."""
     codes = _codes(text)
     return np.unique(codes[:-1] << _SHIFT | codes[1:])
 
 
 def _codes(text: str) -> np.ndarray:
-    """The numbers of the characters, int64 [length]."""
+    """The code points of the characters, int64 [length]."""
     return np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
 
 
 class Neighbours:
-    """The pairs of an index, with the phrases that hold each, as `build` wrote them."""
+    """The pairs in an index and the phrases that hold each, as `build` wrote them."""
 
     def __init__(self, index: PhraseIndex) -> None:
         self._index, folder = index, index.folder
@@ -51,10 +52,10 @@ class Neighbours:
         return Neighbours, (self._index,)
 
     def of(self, text: str, bounds: tuple[int, int], count: int) -> list[int]:
-        """The numbers of the phrases most alike, of a range of numbers.
+        """The numbers of the most similar phrases, within a range of numbers.
 
-        Those that share no pair are left out. Of pairs that many phrases have some are
-        looked at, evenly over the range.
+        Phrases that share no pair are left out. If too many phrases hold a pair, only
+        some of them are scored, evenly spread over the range.
         """
         wanted = pairs(text)
         at = self._keys.searchsorted(wanted)
@@ -79,7 +80,7 @@ class Neighbours:
 
 
 def _mapped(path: pathlib.Path) -> np.ndarray:
-    """An array that stays on the disk; a plain one, whose slices cost less."""
+    """An array that stays on disk, as a plain ndarray: its slices cost less."""
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
@@ -88,9 +89,9 @@ def _idf(phrases: int, holding: np.ndarray) -> np.ndarray:
 
 
 def build(index: PhraseIndex) -> None:
-    """Writes the pairs of an index beside it, in bounded memory.
+    """Writes the pairs of an index to its folder, in bounded memory.
 
-    A last key that no pair has, with no phrase, saves the case of no pair at all.
+    A last key that no pair has, without phrases, avoids a special case for no pairs.
     """
     folder = index.folder
     paths = [folder / f"{part}.pairs" for part in range(_PARTS)]
@@ -139,7 +140,7 @@ def _norms(index: PhraseIndex, keys: np.ndarray, holding: np.ndarray) -> np.ndar
 
 
 def _pairs_of(index: PhraseIndex, first: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of some phrases and their numbers, by these: int64 [pairs] both."""
+    """The pairs of some phrases and the phrases' numbers, ascending: int64 [pairs]."""
     texts = index.texts(first, min(first + _AT_ONCE, len(index)))
     lengths = [len(text) for text in texts]
     codes = _codes("".join(texts))

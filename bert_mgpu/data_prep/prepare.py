@@ -1,9 +1,9 @@
-"""The preparation of pretraining records from files of text, in random order.
+"""The preparation of pretraining records from text files, in random order.
 
-The text is cut into blocks. Each becomes parts (`parts.py`) in a folder beside the
-first output, made by several processes; then the parts are merged. Random numbers
-follow from the seed and a block's number alone, so that the records are the same for
-any number of processes, and a stopped run resumes from its parts.
+The text is cut into blocks. Several processes turn each block into parts (`parts.py`)
+in a folder beside the first output; then the parts are merged. Random numbers depend
+on the seed and the block's number alone, so that the records are the same for any
+number of processes, and a stopped run resumes from its parts.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from bert_mgpu.data_prep.shuffle import SortedRun
 from bert_mgpu.data_prep.statistics import PreparationTotals
 from bert_mgpu.data_prep.tokenized import Preparation, tools
 
-_PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
+_PLAIN_SECONDS = 10.0  # between two lines of progress without a terminal
 
 
 class _Progress:
-    """A progress bar of bytes on a terminal, elsewhere a line now and then."""
+    """A progress bar of bytes on a terminal, elsewhere an occasional line."""
 
     def __init__(self, title: str, total: int) -> None:
         self._title, self._total, self._done = title, total, 0
@@ -79,13 +79,13 @@ def prepare(
     workers: int,
     settings: Mapping[str, Any],
 ) -> PreparationTotals:
-    """Writes the records of the files to the outputs in turn -> what was counted.
+    """Writes the records of the files to the outputs in turn; returns the counts.
 
     Outputs appear, or are replaced, when all is done. A hidden .NAME.json beside each
     says how it was made: `settings`, the vocabulary's fingerprint and the counts.
 
     Raises:
-      UserError: with file:line, a fault of a file; there is no row at all.
+      UserError: for a fault of a file, with file:line; if there are no rows at all.
     """
     key = tools(preparation).tokenizer.fingerprint
     with _locked(preparation.folder):
@@ -101,9 +101,9 @@ def prepare(
 
 @contextlib.contextmanager
 def _locked(folder: pathlib.Path) -> Iterator[None]:
-    """The folder of parts, for one run at a time; removed if it is empty then."""
+    """Locks the folder of parts for one run; afterwards removes it if it is empty."""
     with files.locked(folder, str(folder), "--output_file") as lock:
-        _clean(folder)  # after a run that was killed
+        _clean(folder)  # left by a run that was killed
         try:
             yield
         finally:
@@ -123,7 +123,7 @@ def _clean(folder: pathlib.Path) -> None:
 def _make_parts(
     preparation: Preparation, files: Sequence[str], workers: int
 ) -> tuple[PreparationTotals, list[SortedRun]]:
-    """All parts made, in order: their counts together, and their runs."""
+    """Makes all parts, in order; returns their total counts and their runs."""
     total = sum(map(os.path.getsize, files))
     window = corpus.WINDOW if preparation.objective == "nsp" else 0
     blocks = corpus.blocks(
@@ -169,7 +169,7 @@ def _make_parts(
 def _fault(
     objective: str, files: Sequence[str], totals: PreparationTotals
 ) -> str | None:
-    """The reason why there is no row, or None where there are rows."""
+    """The reason why there are no rows, or None if there are rows."""
     counts = totals.counts
     if counts["rows"]:
         return None
@@ -203,7 +203,7 @@ def _write(
             size = sum(run.size for run in runs)
             progress = stack.enter_context(_Progress("shuffle", size))
             rows = shuffle.merge(runs, opened, rng, advance=progress.advance)
-        # A killed run must not leave the facts of other records.
+        # A killed run must not leave the facts of earlier records.
         for fact_file, path, output in zip(fact_files, temporary, outputs, strict=True):
             fact_file.unlink(missing_ok=True)
             path.replace(output)

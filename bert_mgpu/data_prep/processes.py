@@ -1,4 +1,4 @@
-"""A function called for many items in several processes, in order."""
+"""Calls of a function for many items in several processes, completed in order."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Item = TypeVar("Item")
 def in_order(
     function: Callable[[Item], None], items: Iterable[Item], processes: int
 ) -> Generator[Item, None, None]:
-    """Yields each item when the function is done with it.
+    """Yields each item, in order, when the function is done with it.
 
-    At most one item per process waits, so that memory stays flat. A single process is
-    this one; several are spawned, and stop with this one. Errors of the function are
-    raised here, at their item.
+    At most one item per process waits, so that memory use stays flat. A single process
+    is the current one; several are spawned, and end with the current one. An error of
+    the function is raised here, in place of its item.
 
     Raises:
-      OutOfMemory: a process was killed from outside.
+      OutOfMemory: if a process was killed from outside.
     """
     if processes == 1:
         for item in items:
@@ -78,7 +78,7 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _start() -> None:
-    """Lets a new process ignore Ctrl-C, which its parent handles, and end with it."""
+    """Makes a new process ignore Ctrl-C, which its parent handles, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -1,8 +1,8 @@
-"""Ads to the files of rewriting: phrases, rows for ranking, infill and rewriting.
+"""The files for rewriting ads: phrases, and rows for ranking, infill and rewriting.
 
-The ads are read once, into blocks; then each block's phrases are counted, and merged to
-a bank and an index on the disk; then each block's rows are made. Several processes work
-on blocks, and the files are the same for any number of them.
+The ads are read once, into blocks; then each block's phrases are counted and merged
+into a bank and an index on disk; then each block's rows are made. Several processes
+work on blocks, and the files are the same for any number of processes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from bert_mgpu.data_prep.rewrite_pairs import Negatives, PhraseSource, RowMaker
 WORK = ".rewrite_data.making"  # in output_dir, while the files are made
 BANK, MATCHES = "bank.tsv", "matches.txt"
 TASK = "rewrite/task.json"
-# What rows are called while they are made -> their file.
+# The name of each kind of row -> the file of these rows.
 ROWS = {
     "train": "train_0620.txt",
     "eval": "eval_0620.txt",
@@ -44,11 +44,11 @@ ROWS = {
     "dev": "rewrite/dev.tsv",
 }
 OUTPUTS = (BANK, MATCHES, *ROWS.values(), TASK)
-_REWRITING = ("rewrite", "dev")  # have a line with the names of the columns
+_REWRITING = ("rewrite", "dev")  # files with a header line of column names
 
 
 class AdSource(NamedTuple):
-    """The ads' files and how to read them."""
+    """The files of ads and how to read them."""
 
     files: Sequence[str]
     columns: AdColumns
@@ -61,7 +61,7 @@ class RewriteCounts(NamedTuple):
     ads: int
     distinct: int
     phrases: int  # of the bank
-    rows: collections.Counter[str]  # of each output, and ads that are left out
+    rows: collections.Counter[str]  # rows of each output, and ads that were left out
 
 
 def make(
@@ -75,7 +75,7 @@ def make(
     """Writes all OUTPUTS, which appear when all is done.
 
     Raises:
-      UserError: with file:line, a fault of a file; there are no rows.
+      UserError: for a fault of a file, with file:line; if there are no rows.
     """
     with work_folder(output_dir) as work:
         store, blocks = ad_files.read(*source, folder=work)
@@ -115,7 +115,7 @@ def make(
 
 @contextlib.contextmanager
 def work_folder(output_dir: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A folder beside the outputs, for one run at a time; removed at the end."""
+    """A temporary folder beside the outputs, locked for one run; removed at the end."""
     work, is_new = output_dir / WORK, not output_dir.exists()
     with files.locked(work, str(output_dir), "--output_dir") as lock:
         try:
@@ -126,7 +126,7 @@ def work_folder(output_dir: pathlib.Path) -> Iterator[pathlib.Path]:
         finally:
             shutil.rmtree(work, ignore_errors=True)
             if is_new:
-                with contextlib.suppress(OSError):  # it has files now
+                with contextlib.suppress(OSError):  # not if it has files now
                     output_dir.rmdir()
 
 
@@ -137,7 +137,7 @@ def _mine(
     *,
     workers: int,
 ) -> pathlib.Path:
-    """The run of all phrases."""
+    """Counts the phrases of all blocks; returns the path of the merged run."""
     done = processes.in_order(count_block, blocks, workers)
     with contextlib.closing(done):
         runs = [phrase_mining.run_path(block) for block in done]
@@ -149,7 +149,7 @@ def _mine(
 def _index(
     phrases: pathlib.Path, work: pathlib.Path, *, near: bool
 ) -> tuple[PhraseSource, PhraseSource]:
-    """The segments of the train ads and those of the dev ads."""
+    """The phrases in slots of the train ads, and those of the dev ads."""
     return (
         index_of(
             work / "train_index",
@@ -194,9 +194,9 @@ def write_rows(
     *,
     workers: int,
 ) -> collections.Counter[str]:
-    """Adds the rows of all blocks to files, in their order -> what was counted.
+    """Appends the rows of all blocks to files, in order; returns the counts.
 
-    paths: of each output.
+    paths: the file of each output.
     """
     counts: collections.Counter[str] = collections.Counter()
     with contextlib.ExitStack() as stack:
@@ -213,7 +213,7 @@ def write_rows(
 
 
 def check_rows(source: AdSource, ads: int, counts: collections.Counter[str]) -> None:
-    """Raises UserError where there is no row, or none to train on."""
+    """Raises UserError if there are no rows, or none to train on."""
     if not counts["ads_train"] + counts["ads_dev"]:
         reasons = [
             f"{counts[key]} {why}"
@@ -232,7 +232,7 @@ def check_rows(source: AdSource, ads: int, counts: collections.Counter[str]) -> 
 
 
 def _append(path: pathlib.Path, target: BinaryIO) -> None:
-    """Moves a file to the end of another, if there is one."""
+    """Moves the content of a file, if it exists, to the end of another one."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as rows:
         shutil.copyfileobj(rows, target)
         path.unlink()
@@ -252,7 +252,7 @@ def _task(has_hint: bool, *, has_dev: bool) -> str:
 
 
 def publish(made: pathlib.Path, output_dir: pathlib.Path, names: Sequence[str]) -> None:
-    """Moves finished files to their places."""
+    """Moves finished files to the output directory."""
     for name in names:
         target = output_dir / name
         target.parent.mkdir(exist_ok=True)

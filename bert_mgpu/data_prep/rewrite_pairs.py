@@ -1,7 +1,7 @@
-"""The rows that a block of ads gives: for ranking, for infill, for rewriting.
+"""The rows made from a block of ads: for ranking, for infill and for rewriting.
 
 Each segment gives a row with its own phrase, flag 1, and rows with phrases of other
-ads, flag 0. Random numbers follow from the seed and the ad's text alone.
+ads, flag 0. Random numbers depend on the seed and the ad's text alone.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from bert_mgpu.data_prep.phrase_neighbours import Neighbours
 from bert_mgpu.text import ad_segments
 from bert_mgpu.text.ad_segments import AdSegment
 
-_TRIES = philox.PER_COUNT  # random phrases that are tried before the next ones
-_ADS = 64  # whose random numbers are drawn together
-_WITHIN = 2  # characters more or less
-_SPARE = 32  # neighbours beyond those wanted: some may be phrases of the ad
+_TRIES = philox.PER_COUNT  # random phrases to try before those that follow
+_ADS = 64  # ads whose random numbers are drawn together
+_WITHIN = 2  # characters by which similar lengths differ
+_SPARE = 32  # extra neighbours, since some may be phrases of the ad
 KINDS = ("random", "length", "near")
 
 
 class Negatives(NamedTuple):
     """Which phrases of other ads a segment is paired with."""
 
-    kind: str  # of KINDS
-    wanted: int  # phrases
+    kind: str  # one of KINDS
+    wanted: int  # phrases per segment
 
 
 class PhraseSource(NamedTuple):
     """Phrases to draw from."""
 
     phrases: PhraseIndex
-    near: Neighbours | None  # of the index, where they are asked for
+    near: Neighbours | None  # the neighbours in the index, if wanted
 
     def nearest(
         self, phrase: str, count: int, *, is_taken: Callable[[str], bool]
     ) -> list[str]:
-        """At most `count` phrases of such a length, the most alike first."""
+        """At most `count` phrases of similar length, the most similar first."""
         assert self.near is not None
         bounds = self.phrases.of_lengths(len(phrase) - _WITHIN, len(phrase) + _WITHIN)
         numbers = self.near.of(phrase, bounds, count + _SPARE)
@@ -58,7 +58,7 @@ class PhraseSource(NamedTuple):
     def of_length(
         self, phrase: str, words: list[int], *, is_taken: Callable[[str], bool]
     ) -> str | None:
-        """A random phrase of such a length, or of the lengths next to it."""
+        """A random phrase of similar length, from a wider range if there is none."""
         within = _WITHIN
         while True:
             bounds = self.phrases.of_lengths(len(phrase) - within, len(phrase) + within)
@@ -79,9 +79,9 @@ class PhraseSource(NamedTuple):
         *,
         is_taken: Callable[[str], bool],
     ) -> list[str]:
-        """As many phrases as wanted, or as there are.
+        """As many phrases as wanted, or as many as there are.
 
-        words: random ones below 2^32 for each.
+        words: random numbers below 2^32 for each phrase.
         """
         drawn: list[str] = []
 
@@ -103,17 +103,17 @@ class PhraseSource(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RowMaker:
-    """All that the rows of a block depend on."""
+    """Makes the rows of blocks; holds all that they depend on."""
 
     store: AdStore
     cutting: Cutting
     negatives: Negatives
-    train: PhraseSource  # segments of the ads of the train set
+    train: PhraseSource  # segments of the train ads
     dev: PhraseSource
-    has_hint: bool  # whether rows for rewriting have it
+    has_hint: bool  # whether rows for rewriting have a hint
 
     def __call__(self, block: AdBlock) -> None:
-        """Writes the rows of a block, a file for each output."""
+        """Writes the rows of a block, one file for each output."""
         ads, hashes = self.store.of_block(block)
         of_dev = self.cutting.of_dev(hashes).tolist()
         with BlockRows(block, self.has_hint) as rows:
@@ -126,12 +126,12 @@ class RowMaker:
                     self._add(rows, ad, cut, of_dev=dev, words=own)
 
     def _words(self, hashes: np.ndarray, slots: int) -> list[list[list[int]]]:
-        """Random words below 2^32 for each ad and each negative of its slots."""
+        """Random numbers below 2^32 for each ad and each negative of its slots."""
         count = slots * self.negatives.wanted
         drawn = philox.words_of_each(
             self.cutting.seed, philox.Purpose.ADS, hashes, count=1 + count
         )
-        # The first counter has told the side of the ad.
+        # The first counter decides whether an ad is a train or a dev ad (`of_dev`).
         words = drawn[:, philox.PER_COUNT :].reshape(len(hashes), count, _TRIES)
         return words.tolist()
 
@@ -155,7 +155,7 @@ class RowMaker:
     def _others(
         self, ad: str, phrase: str, of_dev: bool, *, words: list[list[int]]
     ) -> list[str]:
-        """Phrases of other ads, of the same set if it has any; at least one."""
+        """Phrases of other ads, at least one, of the same set (train, dev) if any."""
         sides = (self.dev, self.train) if of_dev else (self.train, self.dev)
         for source in sides:
             drawn = source.draw(phrase, self.negatives, words, is_taken=ad.__contains__)
@@ -168,9 +168,9 @@ class RowMaker:
 
 
 class BlockRows:
-    """The files of a block's rows, one for each output, and what was counted.
+    """The files of a block's rows, one for each output, and the counts.
 
-    A context manager: the counts are written at its end.
+    A context manager: the counts are written on exit.
     """
 
     def __init__(self, block: AdBlock, has_hint: bool = False) -> None:
@@ -194,7 +194,7 @@ class BlockRows:
     def add_slot(
         self, ad: Ad, slot: AdSegment, others: list[str], *, left: str, of_dev: bool
     ) -> None:
-        """The rows of a segment and phrases of other ads, for every output.
+        """Adds the rows of a segment, with phrases of other ads, to every output.
 
         left: the ad without the segment.
         """
@@ -209,13 +209,13 @@ class BlockRows:
         if of_dev:
             return
         if slot.text in left or not left:
-            self.counts["copied"] += 1  # the flag would be a matter of copying
+            self.counts["copied"] += 1  # the ad would reveal which phrase is its own
             return
         for flag, phrase in phrases:
             self._row("infill", flag, slot.number, phrase, left)
 
     def add_candidates(self, ad: Ad, slot: AdSegment, texts: list[str]) -> None:
-        """The rows of a new ad's segment: its own phrase, then others."""
+        """Adds the rows of a new ad's segment: its own phrase, then others."""
         for flag, phrase in [(1, slot.text), *((0, text) for text in texts)]:
             blank = ad_segments.blanked(ad.text, slot, phrase)
             self._row("candidates", flag, slot.number, phrase, blank)
@@ -240,7 +240,7 @@ def rows_path(block: AdBlock, output: str) -> pathlib.Path:
 
 
 def read_counts(block: AdBlock) -> Iterator[tuple[str, int]]:
-    """What was counted in a block."""
+    """The counts of a block."""
     with open(rows_path(block, "counts"), encoding=UTF_8) as file:
         for line in file:
             name, count = line.split("\t")

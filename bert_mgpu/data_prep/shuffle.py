@@ -1,8 +1,8 @@
-"""The shuffling of more rows than memory holds.
+"""The shuffling of more rows than fit into memory.
 
-Rows come in runs: each is as many as memory holds, shuffled, one run after the other in
-a file. `merge` takes the next row from a run drawn in proportion to the rows left in
-each, so every order of all rows is equally likely, whatever run they are in.
+Rows are written in runs, one after the other in a file: each is as many rows as fit
+into memory, shuffled. `merge` takes the next row from a run drawn in proportion to the
+rows left in each, so every order of all rows is equally likely, whatever their runs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from bert_mgpu.data.tfrecord import FOOTER, HEADER, data_size
 
 _RUN = 32 << 20  # bytes
-_BUFFERS = 16 << 20  # bytes of all runs together
-_LEAST_BUFFER = 8 << 10  # bytes of one
+_BUFFERS = 16 << 20  # bytes of the buffers of all runs together
+_LEAST_BUFFER = 8 << 10  # bytes of one buffer
 _DRAWS = 1 << 13  # rows whose runs are drawn at once
-_MOST_ROWS = 900_000_000  # from which numpy can draw
+_MOST_ROWS = 900_000_000  # the most from which numpy can draw
 
 
 class SortedRun(NamedTuple):
@@ -66,17 +66,17 @@ def write_runs(
 
 
 class _Reader:
-    """The frames of a run, in their order.
+    """The frames of a run, in order.
 
-    A file is open only while it is read: there may be more runs than a process may
-    have files.
+    A file is open only while it is read, since there may be more runs than a process
+    can have open files.
     """
 
     def __init__(self, run: SortedRun, buffer: int) -> None:
         self._path, self._at = run.path, run.offset
         self._end = run.offset + run.size
         self._buffer = buffer
-        self._held, self._position = b"", 0  # bytes read ahead; the next frame there
+        self._held, self._position = b"", 0  # bytes read ahead; next frame's start
 
     def take(self, count: int) -> list[bytes]:
         return [self._next() for _ in range(count)]
@@ -106,7 +106,7 @@ def merge(
     *,
     advance: Callable[[int], None],
 ) -> list[int]:
-    """Writes all rows in random order, to the files in turn -> the rows of each file.
+    """Writes all rows in random order to the files in turn -> each file's row count.
 
     advance: called with the number of bytes that were written.
     """
@@ -115,7 +115,7 @@ def merge(
     readers = [_Reader(run, buffer) for run in runs]
     written = 0
     while total := int(left.sum()):
-        # More rows than numpy can draw from are scaled down, which is as good.
+        # More rows than numpy can draw from are scaled down, which serves as well.
         scaled = left // (total // _MOST_ROWS + 1)
         drawn = rng.multivariate_hypergeometric(scaled, min(_DRAWS, int(scaled.sum())))
         left -= drawn

@@ -1,4 +1,4 @@
-"""The counts of a preparation, and its report of them."""
+"""The counts of a data preparation, and the report on them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PreparationTotals:
         self.distinct_documents.add(part.document_hashes)
 
     def report(self, preparation: Preparation, seconds: float) -> list[str]:
-        """Lines for the user; there is at least one row."""
+        """The report as lines; requires at least one row."""
         counts, rows = self.counts, self.counts["rows"]
         mean = counts["places"] / rows
         unknown = counts["unknown"] / max(1, counts["tokens"])
@@ -83,7 +83,7 @@ class PreparationTotals:
         return lines + self._notes(preparation.objective)
 
     def _notes(self, objective: str) -> list[str]:
-        """Notes where the text does not suit the objective."""
+        """Notes for text that does not suit the objective."""
         if objective != "nsp":
             return []
         if self.counts["documents"] == 1:

@@ -1,4 +1,4 @@
-"""The lines of texts for pretraining, as bytes."""
+"""The lines of pretraining texts, as bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
 
 _LONGEST = 1_000_000  # characters of a line
-_LONGEST_BYTES = 4 * _LONGEST + 4  # of such a line in UTF-8, with its end
+_LONGEST_BYTES = 4 * _LONGEST + 4  # of such a line in UTF-8, with its line end
 
 
 def lines(path: str, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Pairs (number from 1, line with its end); the last line gets one."""
+    """Yields pairs (number from 1, line with its end); the last line is given one."""
     for number, line in text_files.raw_lines(path, file, _LONGEST_BYTES):
         if number == 1:
             text_files.check_start(line, path)
@@ -33,7 +33,7 @@ def _check_length(line: bytes, location: str) -> None:
 
 
 def decode(raw: bytes, path: str, number: int) -> str:
-    """The text of a line. Raises UserError with file:line: not UTF-8, or a NUL byte."""
+    """The text of a line. UserError with file:line if it is not UTF-8 or has a NUL."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:

@@ -24,9 +24,9 @@ from bert_mgpu.text import whole_words as whole_words_lib
 from bert_mgpu.text.masking import Masking
 from bert_mgpu.text.tokenization import Tokenizer
 
-_VERSION = 3  # of records; raise it when those of any text change: it names parts
+_VERSION = 3  # of records; increment it when they change: parts are named after it
 _SENTENCES = 2000  # tokenized at once
-_COLUMNS = 4  # of a line for "infill": flag, anything, phrase, ad
+_COLUMNS = 4  # in a line for "infill": flag, anything, phrase, ad
 _FLAGS = {"0": 0, "1": 1}
 
 
@@ -37,10 +37,10 @@ class Preparation:
     folder: pathlib.Path
     vocab_file: str
     do_lower_case: bool
-    objective: str  # of instances.OBJECTIVES
-    masking: str | None  # of masking.STRATEGIES; None: no masks, the tokens alone
+    objective: str  # one of instances.OBJECTIVES
+    masking: str | None  # one of masking.STRATEGIES; None: no masks, only tokens
     whole_words: bool
-    segmenter: str  # "none": "##" pieces make words, or "jieba"
+    segmenter: str  # "none" (words are joined "##" pieces) or "jieba"
     user_dict: str | None
     max_seq_length: int
     max_predictions_per_seq: int
@@ -60,9 +60,9 @@ class Tools(NamedTuple):
 
     tokenizer: Tokenizer
     chinese: whole_words_lib.ChineseWords | None
-    continuing: np.ndarray | None  # bool [V]
+    continuing: np.ndarray | None  # bool [V], tokens that begin with "##"
     masking: Masking | None
-    key: str  # a fingerprint: where it is equal, equal texts give equal records
+    key: str  # a fingerprint: if it is equal, equal texts give equal records
 
 
 @functools.lru_cache(maxsize=1)
@@ -70,7 +70,7 @@ def tools(preparation: Preparation) -> Tools:
     """The tools of a preparation, made once in a process.
 
     Raises:
-      UserError: a fault of the vocabulary or of the user dictionary; no rjieba.
+      UserError: for a fault of the vocabulary or user dictionary; if rjieba is missing.
     """
     tokenizer = Tokenizer(preparation.vocab_file, preparation.do_lower_case)
     chinese = continuing = masking = None
@@ -105,15 +105,15 @@ class Text:
     """A block's text as token ids.
 
     Attributes:
-      documents: of which rows are made.
-      counts: documents, sentences, tokens, unknown tokens and, of lines for "infill",
-        malformed ones; of the block alone, without its context.
-      longest: characters of a sentence.
+      documents: the documents from which rows are made.
+      counts: of documents, sentences, tokens, unknown tokens and, for "infill",
+        malformed lines; those of the block's context are not counted.
+      longest: characters of the longest sentence.
       malformed: file:line of the first malformed line.
-      line_hashes, document_hashes: uint64 of each, as bytes.
+      line_hashes, document_hashes: a uint64 of each, as bytes.
 
     Raises:
-      UserError: with file:line, a fault of the text.
+      UserError: for a fault of the text, with file:line.
     """
 
     def __init__(self, preparation: Preparation, block: Block) -> None:
@@ -147,13 +147,13 @@ class Text:
         self.counts["unknown"] = int((ids == self._tools.tokenizer.unk_id).sum())
 
     def clear_counts(self) -> None:
-        """Drops what another part of the block counts, so that it is counted once."""
+        """Clears what another part of the block counts, so that it is counted once."""
         self.counts.clear()
         self.longest, self.malformed = 0, None
         self.line_hashes, self.document_hashes = bytearray(), bytearray()
 
     def _texts(self, document: Document) -> list[str]:
-        """The texts of a document that become tokens; counts the document."""
+        """The texts of a document to tokenize; also counts the document."""
         sentences = document.sentences
         self.counts["documents"] += 1
         self.counts["sentences"] += len(sentences)
@@ -166,7 +166,7 @@ class Text:
         return sentences
 
     def _pair(self, line: str, location: str) -> list[str]:
-        """The phrase and the ad of a line; a malformed one is counted and has none."""
+        """The phrase and the ad of a line; a malformed line is counted and has none."""
         columns = line.split("\t", _COLUMNS - 1)
         if len(columns) < _COLUMNS:
             self.counts["malformed"] += 1
@@ -182,7 +182,7 @@ class Text:
         return columns[2:]
 
     def _tokenize(self, documents: Iterable[list[str]]) -> None:
-        """Adds the ids of documents, some thousand sentences at once."""
+        """Adds the ids of documents, some thousand sentences at a time."""
         group: list[tuple[list[str], bool]] = []
         size = 0
         for texts in documents:
@@ -196,16 +196,16 @@ class Text:
         self._add(group)
 
     def _add(self, group: list[tuple[list[str], bool]]) -> None:
-        """Adds the ids of some texts, each with whether their document ends.
+        """Adds the ids of lists of texts, each with whether its document ends there.
 
-        Texts without a token are no sentences, except the two of a pair.
+        Texts without tokens do not count as sentences, except the two of a pair.
         """
         is_pair = self._preparation.objective == "infill"
         ids, starts = self._split([text for texts, _ in group for text in texts])
         sizes = iter(ids.lengths.tolist())
         end = self._sentences[-1]
         here = slice(end, end + len(ids.values))
-        if here.stop > len(self._ids):  # NFD may make more characters than bytes
+        if here.stop > len(self._ids):  # NFD may give more characters than bytes
             self._ids = np.resize(self._ids, 2 * here.stop)
             self._starts = np.resize(self._starts, 2 * here.stop)
         self._ids[here] = ids.values
@@ -220,7 +220,7 @@ class Text:
                 self._documents.append(len(self._sentences) - 1)
 
     def _split(self, texts: list[str]) -> tuple[Ragged, np.ndarray | None]:
-        """The ids of texts, and whether words begin there; None: words are not used."""
+        """The ids of texts, and where words begin, bool; None: words are not used."""
         if self._tools.chinese:
             return self._tools.chinese.batch_ids_and_starts(texts)
         ids = self._tools.tokenizer.batch_ids(texts)

@@ -9,7 +9,7 @@ from bert_mgpu.text.vocab_coverage import CandidateWord, Census, CoverageTotals
 
 _SHOWN = 15  # rows of a list
 _FILES = 8
-_WORD, _COUNT = 22, 10  # columns
+_WORD, _COUNT = 22, 10  # widths in columns
 # The lines of the table of rates: name, value.
 _RATES: tuple[tuple[str, Callable[[CoverageTotals], str]], ...] = (
     ("words (a CJK character is one)", lambda t: f"{t.words:,}"),
@@ -113,5 +113,5 @@ def _compounds(census: Census) -> list[str]:
 
 
 def paragraph(text: str) -> list[str]:
-    """A text wrapped into lines, and an empty line behind it."""
+    """A text wrapped into lines, followed by an empty line."""
     return [*terminal.wrap(text), ""]

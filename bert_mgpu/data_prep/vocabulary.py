@@ -1,4 +1,4 @@
-"""Words of text files counted by a vocabulary, and vocabularies written."""
+"""The counting of words in text files, and the writing of vocabularies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bert_mgpu.text.vocab_coverage import Row
 
 
 class Counter(Protocol):
-    """Counts something of texts, such as `Census`."""
+    """Something that counts texts, such as `Census`."""
 
     def add(self, rows: Sequence[Row]) -> None: ...
 
@@ -30,12 +30,12 @@ def count(
     *,
     title: str,
 ) -> Counting:
-    """The counter with the lines of the files, or of those in the sample, counted.
+    """Counts the lines of the files, or those in the sample; returns the counter.
 
-    title: of the progress bar; sample: numbers of lines.
+    title: of the progress bar; sample: numbers of lines, None for all.
 
     Raises:
-      UserError: with file:line: not UTF-8, a NUL byte; a file that is damaged.
+      UserError: for a damaged file; with file:line, if not UTF-8, or for a NUL byte.
     """
     rows = progress_bar(_rows(files), title, "lines")
     if sample is not None:
@@ -46,14 +46,14 @@ def count(
 
 
 def sample(files: Sequence[str], most: int, seed: int) -> frozenset[int] | None:
-    """The numbers of at most `most` lines, drawn at random; None: all lines."""
+    """The numbers of at most `most` lines, drawn at random; None if these are all."""
     total = sum(1 for _ in progress_bar(_rows(files), "count lines", "lines"))
     drawn = shuffles.sample_rows(total, most, seed)
     return None if len(drawn) == total else frozenset(drawn.tolist())
 
 
 def _rows(files: Sequence[str]) -> Iterator[Row]:
-    """The lines with text, and their locations: (file:line, text)."""
+    """Yields pairs (file:line, text) of the lines that are not blank."""
     for path in files:
         with text_files.unpacked(path) as (_, text):
             for number, line in text_lines.lines(path, text):
@@ -62,9 +62,9 @@ def _rows(files: Sequence[str]) -> Iterator[Row]:
 
 
 def write_vocabulary(source: str, target: str, new: Mapping[int, str]) -> int:
-    """Writes a vocabulary with new tokens in place of rows, or behind the last one.
+    """Writes a vocabulary with new tokens in place of some rows or after the last one.
 
-    All other lines stay as they are except for their ends. Returns the count of tokens.
+    All other lines stay as they are, except their line ends. Returns the token count.
     """
     content = pathlib.Path(source).read_bytes().replace(b"\r", b"")
     lines = dict(enumerate(content.splitlines()))

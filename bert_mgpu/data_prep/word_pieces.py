@@ -1,10 +1,10 @@
 """Pieces of words, learnt by tensorflow-text's WordPiece learner.
 
-The learner keeps each piece that occurs as often as a threshold says, where an
-occurrence within a longer piece that is kept does not count. It looks for a threshold
-whose vocabulary has between 95 and 100 % of the wanted size, and ends below or above
-where none has. So the threshold is looked for here: the vocabulary is never too large,
-and never too small where the text has enough pieces.
+The learner keeps each piece that occurs at least as often as a threshold, not counting
+occurrences within longer pieces that are kept. By itself it searches for a threshold
+whose vocabulary has between 95 and 100 % of the wanted size, and ends below or above if
+none has. So the threshold is searched for here instead: the vocabulary is never too
+large, and never too small if the text has enough pieces.
 
 https://www.tensorflow.org/text/guide/subwords_tokenizer describes the algorithm.
 """
@@ -19,13 +19,13 @@ from bert_mgpu.core import extras
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.text.learnt_vocab import LONGEST_PIECE
 
-# Words of the text, the most frequent ones: a threshold takes a minute on one core.
+# The most frequent words are used: each threshold takes a minute on one core.
 MOST_WORDS = 100_000
-_SLACK = 0.05  # of the size: more pieces than wanted, the rarest of which are left out
+_SLACK = 0.05  # share of surplus pieces to accept; the rarest are left out
 
 
 def check_learner() -> None:
-    """Raises UserError where tensorflow-text is not installed."""
+    """Raises UserError if tensorflow-text is not installed."""
     if importlib.util.find_spec("tensorflow_text") is None:
         raise UserError(
             "learn_vocab.py needs the package tensorflow-text, which is not installed:"
@@ -36,10 +36,10 @@ def check_learner() -> None:
 def learn(
     words: Mapping[str, int], letters: Collection[str], *, most: int, min_count: int
 ) -> list[str]:
-    """Pieces of two characters and more, the most frequent first, `most` at most.
+    """At most `most` pieces of two or more characters, the most frequent first.
 
-    words: counts by word, of which those are taken that consist of the letters.
-    min_count: how often a piece must occur; where no word does, there is none.
+    words: counts by word; only words that consist of `letters` are used. min_count: how
+    often a piece must occur; if no word occurs that often, there are no pieces.
     """
     ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     allowed = frozenset(letters)
@@ -49,7 +49,7 @@ def learn(
     low, high = min_count, taken[0][1]
     pieces = _pieces(taken, low)
     while len(pieces) > most * (1 + _SLACK) and low < high:
-        # Counts are spread over many powers of ten: halve the powers, not the counts.
+        # Counts spread over many powers of ten: bisect the exponents, not the counts.
         middle = max(low + 1, math.isqrt(low * high))
         found = _pieces(taken, middle)
         if len(found) >= most:
@@ -60,15 +60,15 @@ def learn(
 
 
 def _pieces(words: list[tuple[str, int]], threshold: int) -> list[str]:
-    """The pieces of two characters and more that occur so often."""
-    # Here, since it loads TensorFlow, which takes seconds.
+    """The pieces of two or more characters that occur at least `threshold` times."""
+    # Imported here, since it loads TensorFlow, which takes seconds.
     from tensorflow_text.tools.wordpiece_vocab import (
         wordpiece_tokenizer_learner_lib as learner,
     )
 
     tokens = learner.learn(
         words,
-        vocab_size=0,  # with one threshold alone it decides nothing
+        vocab_size=0,  # has no effect with a single threshold
         reserved_tokens=[],
         lower_thresh=threshold,
         upper_thresh=threshold,

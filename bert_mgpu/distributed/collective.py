@@ -1,6 +1,6 @@
 """Collectives: sums and exchanges between the processes of a run.
 
-The only file that imports horovod, and only where a run has several processes.
+This is the only file that imports horovod, and only if a run has several processes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from bert_mgpu.distributed import launcher, pairwise
 
 Arrays = Mapping[str, np.ndarray]
 # Horovod counts bytes in 32 bits.
-_MAX_VALUES = 1 << 28  # of a sum by gloo
-_MAX_BYTES = 1 << 30  # that all processes together gather at once
-_ALIGNMENT = 16  # values: TensorFlow copies slices that do not begin at 64 bytes
+_MAX_VALUES = 1 << 28  # in one sum by gloo
+_MAX_BYTES = 1 << 30  # gathered at once, from all processes together
+_ALIGNMENT = 16  # values: TensorFlow copies slices that are not aligned to 64 bytes
 
 
 class Collective(Protocol):
@@ -32,12 +32,12 @@ class Collective(Protocol):
 
     rank: int
     size: int
-    sends_float16: bool  # are gradients sent in float16?
+    sends_float16: bool  # whether gradients are sent in float16
 
     def all_reduce(
         self, gradient: tf.Tensor, exact: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Sums of two float32 vectors over processes, inside a graph, in one exchange.
+        """Sums two float32 vectors over processes, inside a graph, in one exchange.
 
         All processes get the same bits. The gradient is sent in float16 if
         `sends_float16`, the other vector always in float32.
@@ -45,7 +45,7 @@ class Collective(Protocol):
         ...
 
     def all_gather(self, value: bytes) -> list[bytes]:
-        """The values of all processes, by rank, on every one of them."""
+        """The values of all processes, in the order of ranks, on every process."""
         ...
 
     def broadcast(self, arrays: Arrays | None) -> dict[str, np.ndarray]:
@@ -57,7 +57,7 @@ class Collective(Protocol):
         ...
 
     def pausing(self) -> None:
-        """Tells the watchdog that work follows which may take long."""
+        """Tells the watchdog that the work that follows may take long."""
         ...
 
 
@@ -89,9 +89,9 @@ class Horovod:
     """The processes that horovodrun started (Sergeev and Del Balso 2018).
 
     On GPUs NCCL adds, in its own order. On CPUs gloo's ring would add from left to
-    right, starting at another process for each slice of a tensor; so each process gets
-    one slice from all, adds pairwise, and sends the sum to all: as many bytes as the
-    ring sends, and the bits of one process with all towers.
+    right, starting at a different process for each slice of a tensor. So instead each
+    process receives one slice from all, adds pairwise, and sends the sum to all: this
+    sends as many bytes as the ring, and gives the bits of one process with all towers.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class Horovod:
         *,
         pausing: Callable[[], None],
     ):
-        """dtype: the type that gradients are sent in, float32 or float16.
+        """dtype: the type in which gradients are sent, float32 or float16.
 
-        Raises UserError where Horovod is absent or was built for another TensorFlow.
+        Raises UserError if Horovod is missing or was built for another TensorFlow.
         """
         try:
             import horovod
@@ -130,7 +130,7 @@ class Horovod:
     def all_reduce(
         self, gradient: tf.Tensor, exact: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        if self.sends_float16:  # two sums, neither of which waits for the other
+        if self.sends_float16:  # two sums that do not wait for each other
             rounded = self._sum(gradient, "gradients", self._dtype)
             return rounded, self._sum(exact, "losses", tf.float32)
         if self.uses_nccl:
@@ -144,7 +144,7 @@ class Horovod:
             return both[:count], both[count:]
 
     def _sum(self, flat: tf.Tensor, name: str, dtype: tf.DType) -> tf.Tensor:
-        """The sum of float32 vectors [n] over all processes, sent in dtype."""
+        """The sum of a float32 vector [n] over all processes, sent in dtype."""
         if self.uses_nccl:
             sent = tf.cast(flat, dtype)
             total = self._hvd.allreduce(sent, op=self._hvd.Sum, name=name)
@@ -160,9 +160,9 @@ class Horovod:
             return tf.concat(sums, 0) if len(sums) > 1 else sums[0]
 
     def _pairwise_sum(self, flat: tf.Tensor, name: str, dtype: tf.DType) -> tf.Tensor:
-        """The same on CPUs, of at most _MAX_VALUES values."""
+        """`_sum` on CPUs, for at most _MAX_VALUES values."""
         hvd, count = self._hvd, flat.shape[0]
-        # The values that this process adds.
+        # The number of values that each process adds.
         share = -(-count // (_ALIGNMENT * self.size)) * _ALIGNMENT
         sent = tf.cast(tf.pad(flat, [[0, share * self.size - count]]), dtype)
         received, _ = hvd.alltoall(sent, [share] * self.size, name=f"{name}_parts")
@@ -172,7 +172,7 @@ class Horovod:
         return tf.ensure_shape(tf.cast(total, tf.float32)[:count], [count])
 
     def bytes_sent(self, values: int) -> int:
-        """The bytes that one process sends to sum gradients of so many values."""
+        """The bytes that one process sends to sum gradients of this many values."""
         return round(2 * (self.size - 1) / self.size * values * self._dtype.size)
 
     def all_gather(self, value: bytes) -> list[bytes]:
@@ -209,7 +209,7 @@ class Horovod:
 
 
 def sum_over_processes(group: Collective, values: np.ndarray) -> np.ndarray:
-    """The sum of a host's float32 vector over processes, the same bits in all."""
+    """The sum of a float32 array over all processes, with the same bits in each."""
     vectors = group.all_gather(values.astype(np.float32).tobytes())
     return pairwise.pairwise_sum([np.frombuffer(v, np.float32) for v in vectors])
 
@@ -217,7 +217,7 @@ def sum_over_processes(group: Collective, values: np.ndarray) -> np.ndarray:
 def timed_all_reduce(
     group: Collective, gradient: tf.Tensor, exact: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The sums of `Collective.all_reduce`, and the seconds that they took."""
+    """The two sums of `Collective.all_reduce`, and the seconds that they took."""
     if group.size == 1:
         return gradient, exact, tf.constant(0.0)
     with tf.control_dependencies([gradient, exact]):
@@ -242,12 +242,12 @@ def first_process_first(group: Collective) -> Iterator[None]:
 def all_gather_json(
     group: Collective, facts: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """The facts of every process by rank, JSON values by name."""
+    """The facts of all processes, in the order of ranks; JSON values by name."""
     return [json.loads(text) for text in group.all_gather(json.dumps(facts).encode())]
 
 
 def check_equal(group: Collective, facts: Mapping[str, Any]) -> None:
-    """Raises UserError where a process has other facts than the first one."""
+    """Raises UserError if the facts of a process differ from those of the first."""
     by_rank = all_gather_json(group, facts)
     for rank, own in enumerate(by_rank):
         for name, expected in by_rank[0].items():
@@ -262,7 +262,7 @@ def check_equal(group: Collective, facts: Mapping[str, Any]) -> None:
 
 
 def all_gather_rows(group: Collective, outputs: Outputs) -> dict[str, Any]:
-    """The rows of all processes in order: [own rows, ...] -> [rows, ...]."""
+    """The rows of all processes, by rank: [own rows, ...] -> [all rows, ...]."""
     if group.size == 1:
         return {**outputs}
 
@@ -283,7 +283,7 @@ def all_gather_rows(group: Collective, outputs: Outputs) -> dict[str, Any]:
 
 
 def check_same_state(state: TrainState, group: Collective) -> None:
-    """Raises RunError where the processes do not hold the same bits."""
+    """Raises RunError if the states of the processes are not bit-identical."""
     checksum = 0
     if group.size > 1:
         for tensors in (state.params, state.slots):

@@ -1,4 +1,4 @@
-"""The devices of a run, configured before TensorFlow builds anything."""
+"""The devices of a run, configured before TensorFlow initialises them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from bert_mgpu.core import extras
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.distributed import host, launcher
 
-THREADS = "TF_NUM_INTRAOP_THREADS"  # TensorFlow's variable
+THREADS = "TF_NUM_INTRAOP_THREADS"  # TensorFlow's environment variable
 _AMPERE = (8, 0)  # the first compute capability with TF32 and bfloat16
 _FROM_AMPERE = {
     "bfloat16": "it is emulated, and slow: pass --precision=float16",
     "tf32": "products are those of float32: pass --precision=float16",
 }
 _REWRITES = {
-    # Would flatten the pairwise sums over devices and processes into sums from left to
-    # right, whose bits depend on the number of towers of each.
+    # It would flatten the pairwise sums over devices and processes into sums from left
+    # to right, whose bits depend on the number of towers on each.
     "arithmetic_optimization": False,
-    # Would copy the model for every tower, and make the first step that many times as
-    # long.
+    # It would copy the model for every tower, and make the first step that many times
+    # as long.
     "function_optimization": False,
 }
 
@@ -47,14 +47,14 @@ def configure(
 
     device: auto takes the visible GPUs (CUDA_VISIBLE_DEVICES), else the CPU.
     cpu_devices: splits the CPU into this many logical devices.
-    towers: GPUs beyond this many are not touched, nor is their memory.
-    only: the GPUs to take, instead of all. deterministic: slower operations where the
-    usual ones give other bits in every run. tf32: products of float32 may be rounded.
+    towers: GPUs beyond this number are not touched, nor is their memory.
+    only: the GPUs to take, instead of all. deterministic: use slower operations where
+    the default ones differ from run to run. tf32: float32 products may be rounded.
     """
     if deterministic:
         tf.config.experimental.enable_op_determinism()
     tf.config.optimizer.set_experimental_options(_REWRITES)
-    # TF32 has 10 bits of mantissa: by default float32 is float32 on every device.
+    # TF32 has a mantissa of 10 bits: by default, float32 stays float32 on every device.
     tf.config.experimental.enable_tensor_float_32_execution(tf32)
     gpus = tf.config.list_physical_devices("GPU") if only is None else only
     if device == "gpu" and not gpus:
@@ -92,9 +92,9 @@ def configure(
 
 
 def present(device: str) -> list[str]:
-    """The devices of a process that has used TensorFlow, as it has configured them.
+    """The devices of a process that already uses TensorFlow, as it configured them.
 
-    device: as for `configure`. GPUs that the process has hidden from itself are none.
+    device: as for `configure`. GPUs that the process has hidden do not count.
     """
     gpus = [] if device == "cpu" else tf.config.get_visible_devices("GPU")
     if device == "gpu" and not gpus:
@@ -111,12 +111,12 @@ def present(device: str) -> list[str]:
 
 
 def threads(local_size: int) -> int:
-    """The threads of each of the processes that share a host's CPU."""
+    """The number of threads of each process that shares a host's CPU with others."""
     return _requested_threads() or max(1, len(launcher.cores(0, local_size)))
 
 
 def _requested_threads() -> int:
-    """The threads that the user asks for, 0 without a request."""
+    """The number of threads that the user asks for; 0 if there is no request."""
     value = os.environ.get(THREADS, "")
     return int(value) if value.isdecimal() else 0
 
@@ -129,11 +129,11 @@ def configure_local(
     deterministic: bool = False,
     tf32: bool = False,
 ) -> list[str]:
-    """The one device of a process that shares its host with others, see `configure`.
+    """Configures the one device of a process that shares its host, see `configure`.
 
-    Each takes the GPU of its local rank, or its share of the CPU's cores. It is bound
-    to its cores unless the user asks for a number of threads: two processes bound to a
-    core each are 1.08 times as fast as two whose threads the system moves.
+    Each process takes the GPU of its local rank, or its share of the CPU's cores. It is
+    bound to its cores unless the user asks for a number of threads: two processes bound
+    to a core each are 1.08 times as fast as two whose threads the system moves.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus and device != "cpu":
@@ -153,7 +153,7 @@ def configure_local(
 
 
 def identify(device: str) -> str | None:
-    """The PCI bus id of a GPU; None for a CPU or a part of a GPU."""
+    """The PCI bus id of a GPU; None for a CPU or a part (MIG) of a GPU."""
     if not device.startswith("GPU"):
         return None
     card = _cards()[0].physical_device_desc
@@ -163,14 +163,14 @@ def identify(device: str) -> str | None:
 
 def _cards() -> list[Any]:
     """TensorFlow's descriptions of the visible GPUs."""
-    # With this process's own settings: with others TensorFlow would take the first GPU
-    # for GPU:0 too, and refuse to give two the same name.
+    # With this process's own configuration: with another one TensorFlow would also call
+    # the first GPU of the host GPU:0, and refuse to give two GPUs the same name.
     config = context.context().config
     return [card for card in list_local_devices(config) if card.device_type == "GPU"]
 
 
 def _details(devices: Sequence[str]) -> list[dict[str, Any]]:
-    """The properties of the GPUs of a run; empty for CPUs."""
+    """The properties of each GPU of a run; empty for CPUs."""
     if not devices[0].startswith("GPU"):
         return []
     visible = tf.config.get_visible_devices("GPU")[: len(devices)]
@@ -178,13 +178,13 @@ def _details(devices: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def device_models(devices: Sequence[str]) -> list[str]:
-    """The models of the GPUs of a run, each once; empty for CPUs."""
+    """The distinct models of the GPUs of a run, sorted; empty for CPUs."""
     cards = _details(devices)
     return sorted({str(card.get("device_name", "unknown")) for card in cards})
 
 
 def remarks(devices: list[str], precision: str) -> list[str]:
-    """Remarks for the user on the GPUs of a run, before it starts."""
+    """Remarks for the user about the GPUs of a run, made before it starts."""
     if not devices[0].startswith("GPU"):
         return []
     cards, names = _details(devices), device_models(devices)
@@ -231,7 +231,7 @@ def missing_gpus(device: str, has_log: bool) -> str | None:
 def peak_memory() -> int:
     """The peak of this process's resident memory, in bytes."""
     with contextlib.suppress(OSError):
-        # getrusage gives the peak of the parent process if that was higher.
+        # getrusage returns the peak of the parent process if that was higher.
         status = pathlib.Path("/proc/self/status").read_text()
         if match := re.search(r"VmHWM:\s*(\d+) kB", status):
             return 1024 * int(match[1])
@@ -249,7 +249,7 @@ def free_memory(devices: list[str]) -> int | None:
 
 
 def assign_towers(towers: int, devices: int) -> list[range]:
-    """The towers of each device in use: contiguous, the first devices get more.
+    """The towers of each device in use: contiguous ranges, larger on the first devices.
 
     min(towers, devices) devices are used.
     """
@@ -264,7 +264,7 @@ def assign_towers(towers: int, devices: int) -> list[range]:
 
 
 def describe_placement(device_towers: list[range], devices: list[str]) -> str:
-    """The placement of towers on devices in words, for the start of a run."""
+    """The placement of towers on devices in words, logged at the start of a run."""
     counts = [len(towers) for towers in device_towers]
     device_type = devices[0].split(":")[0]
     text = (

@@ -1,4 +1,4 @@
-"""Cores and memory of this machine, within the limits of its container."""
+"""The cores and the memory of this machine, within the limits of its container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
 def _folders(membership: str, root: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The folders of the groups in /proc/self/cgroup and of all groups around them."""
+    """The folders of the cgroups in /proc/self/cgroup and of all their parents."""
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
@@ -24,16 +24,16 @@ def _folders(membership: str, root: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _limits(folder: pathlib.Path) -> list[int]:
-    """The memory limits of a group in bytes; empty without a limit."""
+    """The memory limits of a cgroup in bytes; empty without a limit."""
     words = _words(folder / "memory.max") + _words(folder / "memory.limit_in_bytes")
     limits = [int(word) for word in words if word != "max"]
-    return [limit for limit in limits if limit < 1 << 60]  # version 1 has no "max"
+    return [limit for limit in limits if limit < 1 << 60]  # huge in version 1: no limit
 
 
 def cgroup_limits(
     membership: str, root: pathlib.Path = _GROUPS
 ) -> tuple[float | None, int | None]:
-    """(cores, bytes) that the groups in /proc/self/cgroup allow, version 1 or 2."""
+    """(cores, bytes) that the cgroups in /proc/self/cgroup allow, version 1 or 2."""
     cores: list[float] = []
     memory: list[int] = []
     for folder in _folders(membership, root):
@@ -48,9 +48,9 @@ def cgroup_limits(
 
 
 def cgroup_memory_left(membership: str, root: pathlib.Path = _GROUPS) -> int | None:
-    """The bytes that the groups still allow; None without a limit.
+    """The bytes of memory that the cgroups still allow; None without a limit.
 
-    Cached files do not count as used: the kernel frees them where memory is short.
+    Cached files do not count as used: the kernel frees them when memory is short.
     """
     left = []
     for folder in _folders(membership, root):
@@ -69,7 +69,7 @@ def cgroup_memory_left(membership: str, root: pathlib.Path = _GROUPS) -> int | N
 
 
 def memory_left() -> int | None:
-    """The bytes that this process may still take; None if unknown."""
+    """The bytes of memory that this process may still allocate; None if unknown."""
     bounds = []
     with contextlib.suppress(OSError, KeyError):
         bounds.append(parse_meminfo(pathlib.Path("/proc/meminfo").read_text())[1])
@@ -84,6 +84,6 @@ def _words(path: pathlib.Path) -> list[str]:
 
 
 def parse_meminfo(meminfo: str) -> tuple[int, int]:
-    """(all, available) bytes of memory, from the text of /proc/meminfo."""
+    """(total, available) bytes of memory, from the text of /proc/meminfo."""
     kb = dict(re.findall(r"^(\w+): +(\d+) kB$", meminfo, re.MULTILINE))
     return int(kb["MemTotal"]) << 10, int(kb["MemAvailable"]) << 10

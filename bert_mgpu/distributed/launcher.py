@@ -1,7 +1,7 @@
 """The interface to horovodrun: a process's rank, the key-value store, restarts.
 
-The rank comes in environment variables; the store, through which processes find each
-other, is reached over HTTP. Nothing here imports horovod.
+The rank is passed in environment variables; the store, through which processes find
+each other, is reached over HTTP. Nothing here imports horovod.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from bert_mgpu.core.errors import UserError
 
-# The parts that --train_batch_size is split into, after a step that did not fit.
+# The number of parts into which --train_batch_size is split after a step did not fit.
 PARTS = "BERT_MGPU_PARTS"
-TOWERS = "BERT_MGPU_TOWERS"  # of an elastic job, which the remaining processes keep
+TOWERS = "BERT_MGPU_TOWERS"  # of an elastic job; the remaining processes keep them all
 GLOO_TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
 _PATIENCE = 120  # seconds
 # The cores that this process may use, before it limits itself to its share.
@@ -31,16 +31,16 @@ _NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"
 
 
 class ProcessRank(NamedTuple):
-    """The rank of this process, among all and on its host; one process by default."""
+    """The rank of this process, among all and on its host; by default, the only one."""
 
     rank: int = 0
     size: int = 1
-    local_rank: int = 0  # on its host
+    local_rank: int = 0  # among the processes on its host
     local_size: int = 1
 
     @property
     def is_first(self) -> bool:
-        """Only the first process writes files and logs."""
+        """Whether this is the first process, which alone writes files and logs."""
         return self.rank == 0
 
     @property
@@ -49,7 +49,7 @@ class ProcessRank(NamedTuple):
 
 
 def process_rank(environment: Mapping[str, str] = os.environ) -> ProcessRank:
-    """The rank from horovodrun. Raises UserError for incomplete variables."""
+    """The rank that horovodrun assigned. Raises UserError for incomplete variables."""
     names = [f"HOROVOD_{name}" for name in _NAMES[:4]]
     if "HOROVOD_RANK" not in environment:
         return ProcessRank()
@@ -70,27 +70,27 @@ def process_rank(environment: Mapping[str, str] = os.environ) -> ProcessRank:
 
 
 def cores(local_rank: int, local_size: int) -> list[int]:
-    """The cores of a process: its share of those that its host gives the job.
+    """The cores of a process: its share of those that the job may use on its host.
 
-    Empty where there are fewer cores than processes.
+    Empty if there are fewer cores than processes.
     """
     share = len(_CORES) // local_size
     return _CORES[local_rank * share : (local_rank + 1) * share]
 
 
 def is_elastic(environment: Mapping[str, str] = os.environ) -> bool:
-    """Does the job go on when a process is lost?"""
+    """Whether the job goes on when a process is lost."""
     return environment.get("HOROVOD_ELASTIC") == "1" and "HOROVOD_RANK" in environment
 
 
 def total_towers(environment: Mapping[str, str] = os.environ) -> int | None:
-    """The towers of all processes in a restarted elastic job, else None."""
+    """The number of towers of a restarted elastic job, in all processes; else None."""
     value = environment.get(TOWERS)
     return int(value) if value else None
 
 
 def batch_parts(environment: Mapping[str, str] = os.environ) -> int:
-    """The number of parts that this process splits --train_batch_size into."""
+    """The number of parts into which this process splits --train_batch_size."""
     value = environment.get(PARTS, "1")
     if not value.isdecimal() or not int(value):
         raise UserError(f"{PARTS}={value}: not a number of parts: unset it")
@@ -112,7 +112,7 @@ def own_address() -> str:
 
 
 def patience() -> int:
-    """The seconds in which all processes must have started.
+    """The seconds within which all processes must have started.
 
     120, or horovodrun's timeout if that is longer: its default of 30 is too short where
     a busy machine loads TensorFlow slowly.
@@ -124,7 +124,7 @@ def patience() -> int:
 
 
 def machine_id() -> str:
-    """An id of this machine; host names may be shared by several."""
+    """An id of this machine; several machines may have the same host name."""
     with contextlib.suppress(OSError):
         return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return platform.node()
@@ -146,7 +146,7 @@ def kill(location: Sequence[Any]) -> None:
             os.kill(process, signal.SIGKILL)
 
 
-# Without the user's proxy, which is for the internet.
+# Without the user's proxy, which is meant for the internet.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -164,7 +164,7 @@ def put(scope: str, key: str, value: str) -> None:
 
 
 def get(scope: str, key: str, timeout: float = 10) -> str | None:
-    """A value of the store, None without one. Raises OSError, see `put`."""
+    """The value of a key in the store, None without one. Raises OSError like `put`."""
     try:
         with _OPENER.open(_url(scope, key), timeout=timeout) as answer:
             return answer.read().decode()
@@ -181,9 +181,9 @@ class HostGivenUp(Exception):
 def rejoin(towers: int) -> NoReturn:
     """Restarts this process with the rank that horovodrun has for it now.
 
-    horovodrun answers when every process of the job is either lost or asks. towers:
-    of all processes, kept by the restarted job. Raises HostGivenUp, and OSError where
-    horovodrun does not answer within HOROVOD_ELASTIC_TIMEOUT.
+    horovodrun answers once every process of the job is either lost or has asked.
+    towers: of all processes, kept by the restarted job. Raises HostGivenUp, and OSError
+    if horovodrun does not answer within HOROVOD_ELASTIC_TIMEOUT.
     """
     key = f"{os.environ['HOROVOD_HOSTNAME']}:{os.environ['HOROVOD_LOCAL_RANK']}"
     seconds = float(os.environ.get("HOROVOD_ELASTIC_TIMEOUT", "600"))
@@ -199,8 +199,8 @@ def rejoin(towers: int) -> NoReturn:
 def restart_in_parts(parts: int) -> NoReturn:
     """Restarts this process with --train_batch_size split into `parts` parts.
 
-    A new process, since devices that wait for each other in a collective may be
-    unusable for the rest of a process once one of them has failed.
+    It has to be a new process: devices that wait for each other in a collective may
+    stay unusable in the old one once one of them has failed.
     """
     os.environ[PARTS] = str(parts)
     _restart()

@@ -1,4 +1,4 @@
-"""Sums in a pairwise tree, whose order depends on the number of terms alone."""
+"""Sums in a pairwise tree, whose order depends only on the number of terms."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def sequential_pairwise_sum(
 ) -> tf.Tensor:
     """The pairwise sum of `count` vectors [size], computed one after the other.
 
-    term: gives vector i for an int32 scalar i. The graph is the same for any count: a
-    binary counter, whose digit k holds the sum of 2 ** k vectors while it is 1. So at
-    most log2(count) + 1 vectors are held.
+    term: returns vector i for an int32 scalar i. The graph is the same for any count:
+    it works like a binary counter, which stores the sum of 2 ** k vectors for each
+    digit k that is 1. So at most log2(count) + 1 vectors are stored.
     """
     if count == 1:
         return term(tf.constant(0))
     digits = count.bit_length()
-    # The counters are int32, which TensorFlow keeps in the host's memory: the loop does
-    # not wait for a device to know how it goes on.
+    # The counters are int32, which TensorFlow keeps in the host's memory: the loop
+    # conditions do not wait for a device.
     held = tf.TensorArray(
         tf.float32, digits, element_shape=[size], clear_after_read=False
     )
@@ -54,7 +54,7 @@ def sequential_pairwise_sum(
     )
     left = [digit for digit in range(digits) if count >> digit & 1]
     total = held.read(left[0])
-    for digit in left[1:]:  # the sum of fewer vectors came last
+    for digit in left[1:]:  # the sum of fewer vectors holds the later ones
         total = held.read(digit) + total
     return total
 
@@ -64,7 +64,7 @@ def concat_sequentially(
 ) -> dict[str, tf.Tensor]:
     """The outputs [count * b, ...] of `count` towers, run one after the other.
 
-    tower: gives the outputs [b, ...] of tower i for an int32 scalar i.
+    tower: returns the outputs [b, ...] of tower i for an int32 scalar i.
     """
     if count == 1:
         return {**tower(tf.constant(0))}

@@ -1,4 +1,4 @@
-"""Connections between processes, and reports of their ends: messages and exit.json."""
+"""Connections between processes, and reports on how they end (exit.json)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import Interrupted, PeerLost, Preempted, RunError, UserError
 
-SILENCE = 30.0  # seconds without a message: a process is frozen or its network gone
+SILENCE = 30.0  # seconds without a message: a process is frozen or its network is down
 _STOPPED = (Preempted.exit_code, Interrupted.exit_code)
-_HEAD_START = 1.0  # seconds in which the first process alone may write exit.json
+_HEAD_START = 1.0  # seconds in which only the first process may write exit.json
 
 
 class ExitReport(NamedTuple):
-    """The end of the first process that ended."""
+    """How the first process to end has ended."""
 
     code: int
-    rank: int | None  # None: all of them are stuck, none is behind the others
-    step: int  # optimizer steps that it had done
+    rank: int | None  # None: all are stuck, none is behind the others
+    step: int  # optimizer steps that it had finished
     reason: str
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class ExitReport(NamedTuple):
         )
 
     def error(self) -> RunError:
-        """The error that the other processes end with."""
+        """The error with which the other processes end."""
         error = PeerLost(str(self))
         if self.code in _STOPPED:  # all processes were asked to stop
             error.exit_code, error.label = self.code, "stopped"
@@ -46,7 +46,7 @@ class ExitReport(NamedTuple):
 
 
 class Peer:
-    """A connection to another process, of JSON messages, one a line."""
+    """A connection to another process; each message is a line of JSON."""
 
     def __init__(self, connection: socket.socket):
         connection.settimeout(SILENCE)
@@ -55,7 +55,7 @@ class Peer:
         self._lock = threading.Lock()
 
     def send(self, message: dict[str, Any]) -> None:
-        with self._lock, contextlib.suppress(OSError):  # `receive` notices
+        with self._lock, contextlib.suppress(OSError):  # `receive` will notice
             self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> dict[str, Any] | None:
@@ -75,14 +75,14 @@ class Peer:
 
 
 class ExitFile:
-    """exit.json in output_dir: the end of a run of several processes."""
+    """exit.json in output_dir: how a run of several processes ended."""
 
     def __init__(self, output_dir: pathlib.Path | None, is_first: bool):
         self._folder, self._is_first = output_dir, is_first
-        self.begun = False  # has the first process taken the folder?
+        self.begun = False  # whether the first process has taken the folder
 
     def begin(self) -> None:
-        """The folder is this run's now: the exit.json of an earlier one is removed."""
+        """Notes that the folder is this run's now, and removes an earlier exit.json."""
         self.begun = True
         if self._is_first and self._folder:
             (self._folder / run_files.EXIT).unlink(missing_ok=True)
@@ -90,8 +90,8 @@ class ExitFile:
     def write(self, end: ExitReport) -> None:
         """Writes the file if no process has yet, unless another run has the folder.
 
-        All processes may see the folder, or the first one alone, which goes first: it
-        knows most.
+        Either all processes can reach the folder or only the first one. The first one
+        gets a head start, since it knows most.
         """
         if self._folder is None:
             return

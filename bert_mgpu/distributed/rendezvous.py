@@ -26,7 +26,7 @@ def start_thread(work: Callable[..., None], *arguments: Any) -> None:
 
 
 def read_exit_report() -> ExitReport | None:
-    """The end of another process as stored, known before any connection."""
+    """The report of a process that has ended, from the store; None without one."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         if stored := launcher.get(_SCOPE, "end"):
             return ExitReport(*json.loads(stored))
@@ -34,7 +34,7 @@ def read_exit_report() -> ExitReport | None:
 
 
 def publish_exit_report(end: ExitReport) -> None:
-    """Stores the end, for processes that have not connected."""
+    """Puts the report into the store, for processes that have not connected yet."""
     with contextlib.suppress(OSError):
         launcher.put(_SCOPE, "end", json.dumps(end))
 
@@ -46,20 +46,21 @@ def accept_peers(
 ) -> None:
     """Lets the other processes connect to this one, the first, in the background.
 
-    on_hello: called for each in a thread of its own, with its rank and its message.
-    on_missing: called with the rank of one that did not connect in time and the reason.
-    Raises PeerLost where the store cannot be reached or does not answer.
+    on_hello: called for each in a thread of its own, with its connection, rank and
+    first message. on_missing: called with the rank of a process that did not connect in
+    time, and the reason. Raises PeerLost if the store cannot be reached or does not
+    answer.
     """
     seconds = launcher.patience()
     try:
         server = socket.create_server((launcher.own_address(), 0), backlog=64)
-    except OSError as error:  # of a name that is not known, of a network that is down
+    except OSError as error:  # an unknown name, or a network that is down
         host, port = launcher.store_address() or ("", 0)
         raise PeerLost(
             f"horovodrun's key-value store at {host}:{port} cannot be reached: {error}"
         ) from None
     server.settimeout(_POLL)
-    token = secrets.token_hex(16)  # known only to those who may read the store
+    token = secrets.token_hex(16)  # known only to processes that can read the store
     connected = {own.rank}
 
     def welcome(peer: Peer) -> None:
@@ -91,17 +92,17 @@ def accept_peers(
 
 
 def connect(own: ProcessRank) -> Peer:
-    """A connection to the first process, from any other.
+    """Connects to the first process, from any other.
 
-    Raises PeerLost after too long a wait, and the error of a process whose end is
-    stored.
+    Raises PeerLost after too long a wait, or the error of a process that has already
+    reported its end to the store.
     """
     seconds = launcher.patience()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if ended := read_exit_report():
             raise ended.error()
-        # The store may have the address of an earlier first process.
+        # The store may still have the address of an earlier first process.
         with contextlib.suppress(OSError, ValueError):
             token, address = (launcher.get(_SCOPE, "first") or "").split(" ")
             name, _, port = address.rpartition(":")

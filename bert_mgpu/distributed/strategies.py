@@ -1,4 +1,4 @@
-"""The distribution strategy of a process's devices, and a test of one device."""
+"""The distribution strategy of a process's devices, and a trial of a single one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import tensorflow as tf
 
 from bert_mgpu.distributed import pairwise
 
-_KEYS = 1_000_000  # more than a strategy uses
+_KEYS = 1_000_000  # more collective keys than a strategy uses
 _strategies = itertools.count(1)
 
 
 def make_strategy(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
-    """A strategy whose sums are NCCL's on GPUs, and the pairwise tree on CPUs.
+    """A strategy that sums by NCCL on GPUs and by a pairwise tree on CPUs.
 
-    With the tree, the bits are those of one device with all towers.
+    With the tree, sums have the same bits as on one device with all towers.
     """
     if devices[0].startswith("GPU"):
         return mirrored(devices)
@@ -28,8 +28,8 @@ def make_strategy(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
 def mirrored(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
     """TensorFlow's default strategy: collectives by NCCL on GPUs, by a ring on CPUs.
 
-    Each one gets collective keys of its own: with TensorFlow's, a process that has
-    summed over four devices cannot sum over two.
+    Each strategy gets collective keys of its own: with TensorFlow's keys, a process
+    that has summed over four devices cannot sum over two.
     """
     keys = {"_collective_key_base": _KEYS * next(_strategies)}
     strategy = type("MirroredStrategy", (tf.distribute.MirroredStrategy,), keys)
@@ -37,7 +37,7 @@ def mirrored(devices: Sequence[str]) -> tf.distribute.MirroredStrategy:
 
 
 def replica_id() -> int:
-    """The index of the device that is being traced for."""
+    """The index of the device for which a function is being traced."""
     context = tf.distribute.get_replica_context()
     return int(tf.get_static_value(context.replica_id_in_sync_group))
 
@@ -45,7 +45,7 @@ def replica_id() -> int:
 def failure_alone(
     device: str, function: Callable[..., Any], *inputs: Any
 ) -> Exception | None:
-    """The error of a function on one device without the others; None if it works."""
+    """The error of a function run on one device alone; None if it succeeds."""
     try:
         with tf.device(device):
             outputs = tf.function(function, autograph=False)(*inputs)

@@ -9,7 +9,7 @@ from bert_mgpu.distributed.collective import SOLO, Collective
 
 
 class Topology(NamedTuple):
-    """The processes of a run, and the devices and towers that they have."""
+    """The processes of a run, with their devices and towers."""
 
     group: Collective
     devices: list[str]  # of this process
@@ -17,5 +17,5 @@ class Topology(NamedTuple):
 
 
 def single_process(n_towers: int, devices: list[str]) -> Topology:
-    """One process on these devices, with the towers of its job if that was larger."""
+    """One process on these devices, with all towers of a restarted elastic job."""
     return Topology(SOLO, devices, launcher.total_towers() or n_towers)

@@ -1,11 +1,11 @@
-"""The watchdog: it ends all processes of a run when one of them ends.
+"""The watchdog, which ends all processes of a run when one of them ends.
 
 The first process listens; the others find it through horovodrun's store and stay
 connected. Each sends its state once a second. A process that ends early says so, or its
-connection breaks, or it falls silent; then exit.json gets the reason, and every other
-process ends with the exit code of a lost process (or restarts, in an elastic job). All
-of it runs in threads, since a collective never returns once one of its processes is
-gone.
+connection breaks, or it falls silent. Then the reason is written to exit.json, and
+every other process ends with the exit code of a lost process (or restarts, in an
+elastic job). All of this runs in threads, since a collective never returns once one of
+its processes is gone.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from bert_mgpu.distributed.launcher import ProcessRank
 from bert_mgpu.distributed.peers import SILENCE, ExitFile, ExitReport, Peer
 
 _BEAT = 1.0  # seconds between two messages of a process
-_GRACE = 2.0  # seconds for a process to end by an error of its own
+_GRACE = 2.0  # seconds in which a process may end by an error of its own
 
 
 class State(NamedTuple):
-    """The progress of a process; a greater state is further."""
+    """The progress of a process; greater means further ahead."""
 
     step: int
-    batch: int  # of an evaluation or a prediction after that step
-    working: bool  # False during pauses, which may take long
+    batch: int  # batches of an evaluation or a prediction since that step
+    working: bool  # False during work that may take long
 
 
 class Watchdog:
@@ -43,29 +43,29 @@ class Watchdog:
     def __init__(
         self, process: ProcessRank, output_dir: pathlib.Path | None, patience: float
     ):
-        """patience: the most seconds without a step of any process."""
+        """patience: the seconds without progress of any process after which all end."""
         self._process, self._patience = process, patience
         self._file = ExitFile(output_dir, process.is_first)
         self._peers: dict[int, Peer] = {}
-        self._locations: dict[int, Any] = {}  # by rank, to kill one that is frozen
+        self._locations: dict[int, Any] = {}  # by rank, to kill a frozen process
         self._lock = threading.Lock()
         self._first_end: ExitReport | None = None
-        self._has_ended = threading.Event()  # is there a first end?
-        self._ending = threading.Lock()  # whoever holds it ends this process
+        self._has_ended = threading.Event()  # whether a first end is known
+        self._ending = threading.Lock()  # the thread that holds it ends this process
         self._closing = False
         self._state = State(0, 0, False)
         self._states: dict[int, State] = {}  # by rank
-        self._towers: int | None = None  # of an elastic job, which keeps them
+        self._towers: int | None = None  # kept by an elastic job; None in any other
 
     # -- called by the run ---------------------------------------------------
 
     def keep_towers(self, towers: int) -> None:
-        """An elastic job goes on with this many towers when a process is lost."""
+        """Sets the number of towers that an elastic job keeps if a process is lost."""
         if launcher.is_elastic():
             self._towers = towers
 
     def working(self, step: int | None = None) -> None:
-        """A step or a batch begins; the next one is expected in time."""
+        """Notes that a step or a batch begins; the next one is expected in time."""
         before = self._state
         if step is None:
             self._state = State(before.step, before.batch + 1, True)
@@ -73,7 +73,7 @@ class Watchdog:
             self._state = State(step, 0, True)
 
     def pausing(self) -> None:
-        """Work follows that may take long, such as reading or writing files."""
+        """Notes that the next work may take long, such as reading or writing files."""
         self._state = self._state._replace(working=False)
 
     def open(self) -> None:
@@ -85,7 +85,7 @@ class Watchdog:
                 "HOROVOD_RANK is set, but not HOROVOD_GLOO_RENDEZVOUS_ADDR: start the"
                 " processes by horovodrun, or unset HOROVOD_RANK"
             )
-        self._stderr = os.dup(2)  # a log file may replace it later
+        self._stderr = os.dup(2)  # descriptor 2 may be redirected to a log file later
         if self._process.is_first:
             rendezvous.accept_peers(self._process, self._on_hello, self._on_loss)
         else:
@@ -94,14 +94,14 @@ class Watchdog:
         rendezvous.start_thread(self._beat)
 
     def begin(self) -> None:
-        """The first process has taken output_dir, for all of them."""
+        """Tells all processes that the first one has taken output_dir for the run."""
         if self._process.is_first:
             self._file.begin()
             for peer in list(self._peers.values()):
                 peer.send({"begun": True})
 
     def close(self) -> None:
-        """This process has done its work; the others may finish later."""
+        """Notes that this process has finished its work; others may finish later."""
         self._closing = True
         for peer in self._peers.values():
             peer.send({"bye": True})
@@ -113,11 +113,11 @@ class Watchdog:
         """
         if self._process.is_single:
             return error
-        # The launcher now ends all processes; this one is ending already.
+        # The launcher will now signal all processes; this one is already ending.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-        # A signal or a broken collective may follow from the end of another process,
-        # which is then the one to report.
+        # A signal or a broken collective may be a consequence of the end of another
+        # process, which is then the one to report.
         if isinstance(error, (PeerLost, Preempted)):
             self._has_ended.wait(_GRACE)
         self._ending.acquire()
@@ -134,8 +134,8 @@ class Watchdog:
         return first.error()
 
     def leave(self, code: int) -> None:
-        """Ends this process after an error, if there are others: a normal exit waits
-        for all of them.
+        """Ends this process after an error at once, if there are others: a normal exit
+        would wait for all of them.
         """
         if not self._process.is_single:
             sys.stdout.flush()
@@ -153,7 +153,7 @@ class Watchdog:
     # -- threads -------------------------------------------------------------
 
     def _on_hello(self, peer: Peer, rank: int, hello: Mapping[str, Any]) -> None:
-        """Answers a process that connects to the first one, then reads its messages."""
+        """Replies to a process that has connected, then reads its messages."""
         self._locations[rank] = hello["where"]
         self._peers[rank] = peer
         peer.send({"where": launcher.process_location(), "begun": self._file.begun})
@@ -175,7 +175,7 @@ class Watchdog:
                 self._on_loss(*_furthest_behind(states, self._patience))
 
     def _read(self, peer: Peer, rank: int) -> None:
-        """Reads the messages of another process until one of the two ends."""
+        """Reads the messages of another process until it or this one ends."""
         while True:
             try:
                 message = peer.receive()
@@ -206,7 +206,8 @@ class Watchdog:
         self, rank: int | None, reason: str, frozen: Sequence[Any] | None = None
     ) -> None:
         """Reports the loss of a process and ends this one."""
-        # The lost one's state may be a second old, and no process is a step ahead.
+        # The state of the lost process may be a second old, and no process is a step
+        # ahead of the others: so the greatest known step is taken.
         with self._lock:
             step = max(state.step for state in (self._state, *self._states.values()))
         end = ExitReport(PeerLost.exit_code, rank, step, reason=reason)
@@ -214,9 +215,10 @@ class Watchdog:
         self._end_process()
 
     def _report(self, end: ExitReport, frozen: Sequence[Any] | None = None) -> None:
-        """Writes the first end to exit.json and sends it to the others, once.
+        """Writes the first end to exit.json and sends it to the others, only once.
 
-        frozen: the location of a frozen process, for one on its machine to kill it.
+        frozen: the location of a frozen process, so that a process on the same machine
+        kills it.
         """
         with self._lock:
             if self._first_end is not None:
@@ -233,20 +235,20 @@ class Watchdog:
         self._has_ended.set()
 
     def _end_process(self) -> None:
-        """Ends this process, unless it does so itself in time."""
+        """Ends this process, unless it ends by itself within _GRACE seconds."""
         end = self._first_end
         if end is None:
             return
         time.sleep(_GRACE)
         if not self._ending.acquire(blocking=False):
-            return  # it ends by an error of its own
+            return  # the process is ending by an error of its own
         self._rejoin_after(end)
         error = end.error()
         self._say(f"{error.label}: {error}")
         os._exit(error.exit_code)
 
     def _can_rejoin(self, end: ExitReport) -> bool:
-        """Does an elastic job go on after this end?"""
+        """Whether this is an elastic job that goes on after this end."""
         lost = end.code == PeerLost.exit_code and end.rank is not None
         return self._towers is not None and lost
 
@@ -260,7 +262,7 @@ class Watchdog:
                 os.dup2(self._stderr, 2)  # for the restarted process
                 launcher.rejoin(self._towers)
         except launcher.HostGivenUp:
-            return  # the others go on
+            return  # the others go on without this process
         except OSError:
             pass  # horovodrun is gone too
         self._file.write(end)
@@ -275,7 +277,7 @@ class Watchdog:
 def _furthest_behind(
     states: Mapping[int, State], patience: float
 ) -> tuple[int | None, str]:
-    """(rank of the process furthest behind, or None if all are level; reason)."""
+    """(rank of the process furthest behind, None if all are level; the reason)."""
     last = min(states, key=lambda rank: states[rank])
     idle = f"no process made progress for {patience:g} s, and"
     if len({*states.values()}) == 1:

@@ -1,9 +1,9 @@
-"""Numbers as JSON has them, with six digits at most, many at a time.
+"""Formats many numbers at a time as JSON, with at most six decimals.
 
-Python's `round` and `json.dumps` take a microsecond for each: most of the time of
+Python's `round` and `json.dumps` take a microsecond per number: most of the time of
 google-research/bert's extract_features.py. Here a number is four words of four
-characters, which tables give: sign and whole part, the point and three digits, three
-digits more, and what stands behind it. Characters that are not needed are NUL.
+characters each, looked up in tables: sign and whole part, the point and three decimals,
+three more decimals, and the separator. Characters that are not needed are NUL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DIGITS = 6
 _UNIT = 10**_DIGITS
 _TINY = 100  # below so many units Python writes an exponent: 9.9e-05
 _GROUP = 1000  # three digits
-_LARGEST = _GROUP * _UNIT  # units; vectors have no such values
+_LARGEST = _GROUP * _UNIT  # units; vectors have no values so large
 
 
 def _words(texts: list[str]) -> np.ndarray:
@@ -25,9 +25,9 @@ def _words(texts: list[str]) -> np.ndarray:
 
 
 _NUMBERS = range(_GROUP)
-# By the whole part, and _GROUP more where the number is negative.
+# The index is the whole part, plus _GROUP if the number is negative.
 _WHOLE = _words([f"{sign}{n}" for sign in ("", "-") for n in _NUMBERS])
-# By the first three digits, and _GROUP more where no others follow: 5, not 500.
+# The index is three decimals, plus _GROUP if no others follow: .5, not .500.
 _FIRST = _words(
     [f".{n:03d}" for n in _NUMBERS]
     + [f".{n:03d}".rstrip("0") if n else ".0" for n in _NUMBERS]
@@ -40,10 +40,10 @@ _COMMA, _LINE = _words([", ", "\n"])
 
 
 def lists(values: np.ndarray) -> list[str]:
-    """A JSON list for each row of float32 [rows, n], both at least 1.
+    """A JSON list for each row of float32 [rows, n], both sizes at least 1.
 
     It is json.dumps([round(float(x), 6) for x in row]), to the last character: the
-    product with a million is exact in float64, and its rounding that of `round`.
+    product with a million is exact in float64 and rounded as by `round`.
     """
     units = np.rint(values.astype(np.float64) * _UNIT)
     if not (np.abs(units) < _LARGEST).all():

@@ -37,13 +37,13 @@ class EvaluationSettings(NamedTuple):
 
     every: int  # steps
     metric: str  # of the set MAIN, by which the best weights are chosen
-    measured: dict[str, Any]  # the facts that its values depend on
-    patience: int | None  # evaluations without a better one that end the training
+    measured: dict[str, Any]  # the facts that the metric's values depend on
+    patience: int | None  # so many evaluations without a better one end the training
     forward: ForwardSettings
 
 
 class Evaluator:
-    """Evaluates sets as a run trains, in all processes alike."""
+    """Evaluates sets while a run trains, with the same results in all processes."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Evaluator:
         group: Collective,
         output_dir: pathlib.Path,
     ):
-        """examples: reads those of a set."""
+        """examples: reads the examples of a set, given its name."""
         self._task, self._sets, self._examples = task, sets, examples
         self._settings, self._group = settings, group
         self._output_dir, self._folder = output_dir, output_dir / run_files.BEST
@@ -73,10 +73,10 @@ class Evaluator:
         *,
         events: Events,
     ) -> None:
-        """Takes up the evaluations that the run had done by this step.
+        """Continues from the evaluations that the run had done by this step.
 
-        run_facts: those without which values are not comparable; events: get every
-        score of every set.
+        run_facts: must be equal for values to be comparable; events: get every score of
+        every set.
         """
         self._identity, self._run_facts = identity, run_facts
         self._events = events
@@ -97,12 +97,12 @@ class Evaluator:
 
     @property
     def _fingerprint(self) -> str:
-        """A hash of the facts without which values are not comparable."""
+        """A hash of the facts that must be equal for values to be comparable."""
         facts = {"run": self._run_facts, "measured": self._settings.measured}
         return hashing.fingerprint(facts)
 
     def _read_best(self) -> BestEvaluation | None:
-        """The evaluation of best/, if it is this run's, by this metric of this set."""
+        """The evaluation of best/, if it is of this run, metric and set."""
         try:
             facts = files.read_json(self._folder / run_files.BEST_EVALUATION)
             best = BestEvaluation(int(facts["step"]), float(facts["value"]))
@@ -134,7 +134,7 @@ class Evaluator:
         )
 
     def missed(self, step: int, steps: int) -> bool:
-        """Whether a run was stopped after this step, before it was evaluated."""
+        """Whether a run was stopped after this step and before its evaluation."""
         due = step == steps or step % self._settings.every == 0
         return step > 0 and due and step not in self._evaluated
 
@@ -181,7 +181,7 @@ class Evaluator:
     def _scores(
         self, name: str, rows: Rows, towers: Towers, *, stopping: Callable[[], bool]
     ) -> dict[str, Any]:
-        """The scores of a set, in all processes: they have to decide alike."""
+        """The scores of a set, in all processes, which must make the same decisions."""
         scored = scored_rows(
             self._task,
             rows,
@@ -255,7 +255,7 @@ def best_folder(output_dir: pathlib.Path) -> pathlib.Path:
 def choose_metric(given: str | None, default: str, names: list[str]) -> str:
     """--best_metric, or the task's default. Raises UserError unless it is one of names.
 
-    names: of the scores that an evaluation gives.
+    names: those of the scores that an evaluation gives.
     """
     if given is None:
         return default

@@ -1,7 +1,7 @@
-"""The files of extract_features.py: JSON lines as Google's, .npy and .npz.
+"""The output files of extract_features.py: JSON lines like Google's, .npy and .npz.
 
-Letters: N lines, T tokens of all of them, K layers, H width. Each file is written as
-its blocks come, and is there when it is whole.
+Letters: N lines, T tokens in all of them, K layers, H width. A file is written block by
+block, and gets its name only when it is whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bert_mgpu.core.files import STANDARD_OUTPUT
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.evaluation import decimals
 
-_HEADER = 128  # bytes of a .npy file's header: enough for any shape of ours
+_HEADER = 128  # bytes of a .npy file's header: enough for any shape here
 _MAGIC = b"\x93NUMPY\x01\x00"
 _COPIED = 1 << 24  # bytes at a time
 
@@ -38,21 +38,21 @@ class FeatureBlock(NamedTuple):
 class FeatureForm(NamedTuple):
     """What a file of features holds."""
 
-    layers: Sequence[int]  # as they were asked for
+    layers: Sequence[int]  # as they were requested
     shape: tuple[int, ...]  # of the values of a token or, pooled, of a line
     tokens: Sequence[str]  # the vocabulary
     dtype: str  # of the values in .npy and .npz
 
 
-# Takes a block; False: nobody reads it any more.
+# Writes a block; returns False when nobody reads the output any more.
 Write = Callable[[FeatureBlock], bool]
 
 
 @contextlib.contextmanager
 def writer(path: str, form: FeatureForm) -> Iterator[Write]:
-    """Writes a file, whose ending decides its format; or to STANDARD_OUTPUT.
+    """Yields a function that writes blocks to a file, or to STANDARD_OUTPUT.
 
-    The file takes its name when all has gone well.
+    The path's ending decides the format. The file gets its name if all goes well.
     """
     if path == STANDARD_OUTPUT:
         yield lambda block: all(map(log.write_stdout, json_lines(block, form)))
@@ -67,9 +67,9 @@ def writer(path: str, form: FeatureForm) -> Iterator[Write]:
 
 
 def json_lines(block: FeatureBlock, form: FeatureForm) -> Iterator[str]:
-    """Google's lines: the tokens of each and their values in each layer.
+    """Google's lines of JSON: the tokens of each text and their values in each layer.
 
-    Of pooled vectors {"linex_index": 0, "values": [...]}.
+    Lines of pooled vectors are {"linex_index": 0, "values": [...]}.
     """
     for index in range(len(block.token_ids.lengths)):
         start = f'{{"linex_index": {block.first + index}, '
@@ -83,7 +83,7 @@ def json_lines(block: FeatureBlock, form: FeatureForm) -> Iterator[str]:
 
 
 def _features(tokens: Sequence[str], values: np.ndarray, layers: Sequence[int]) -> str:
-    """The objects of the tokens of a line; values: [tokens, K, H]."""
+    """The JSON objects of a line's tokens, joined by commas. values: [tokens, K, H]."""
     lists = iter(decimals.lists(values.reshape(-1, values.shape[-1])))
     return ", ".join(
         f'{{"token": {json.dumps(token)}, "layers": ['
@@ -111,19 +111,19 @@ class _GrowingArray:
     """A .npy file (numpy.lib.format, version 1.0) to which rows are added."""
 
     def __init__(self, path: pathlib.Path, dtype: str, shape: tuple[int, ...]):
-        """shape: of a row."""
+        """shape: that of a row."""
         self.path, self._dtype, self._shape = path, np.dtype(dtype), shape
         self._rows = 0
         self._file = path.open("wb")
         self._file.write(self._header())
 
     def add(self, values: np.ndarray) -> None:
-        """Values [rows, *shape]."""
+        """Appends values [rows, *shape]."""
         self._file.write(np.ascontiguousarray(values, self._dtype).data)
         self._rows += len(values)
 
     def close(self) -> None:
-        """Says in the header how many rows there are."""
+        """Writes the number of rows into the header, and closes the file."""
         with self._file:
             self._file.seek(0)
             self._file.write(self._header())
@@ -141,7 +141,7 @@ class _GrowingArray:
 
 @contextlib.contextmanager
 def _npy_file(path: pathlib.Path, form: FeatureForm) -> Iterator[Write]:
-    """float [N, H]: the vector of each line."""
+    """Writes float [N, H]: the vector of each line."""
     array = _GrowingArray(path, form.dtype, form.shape)
 
     def write(block: FeatureBlock) -> bool:
@@ -154,7 +154,7 @@ def _npy_file(path: pathlib.Path, form: FeatureForm) -> Iterator[Write]:
 
 @contextlib.contextmanager
 def _npz_file(path: pathlib.Path, form: FeatureForm) -> Iterator[Write]:
-    """offsets int64 [N + 1], tokens str [T], values float [T, K, H].
+    """Writes offsets int64 [N + 1], tokens str [T], values float [T, K, H].
 
     The tokens of line i are those from offsets[i] to offsets[i + 1].
     """
@@ -187,7 +187,7 @@ def _npz_file(path: pathlib.Path, form: FeatureForm) -> Iterator[Write]:
             for array in arrays.values():
                 closing.enter_context(contextlib.closing(array))
             yield write
-        # The length of a member's array stands at its start, so it is written first.
+        # An array begins with its length, so it must be whole before it is archived.
         with zipfile.ZipFile(path, "w") as archive:
             for array in arrays.values():
                 with (

@@ -31,7 +31,7 @@ class ForwardSettings:
     """Settings of the forward passes over a set."""
 
     name: str  # of the passes, in the log and in errors
-    batch_size: int  # rows of a tower at a time
+    batch_size: int  # rows per tower at a time
     max_length: int  # tokens of a row at most
     precision: str
     recompute: str
@@ -41,12 +41,12 @@ class ForwardSettings:
 
 
 def _note(text: str) -> None:
-    """Beside the last fact, which is the set."""
+    """Logs a text beside the last fact, which is about the set."""
     fact("", text)
 
 
 class Abandoned(Exception):
-    """The run is to stop: the pass is repeated when the run goes on."""
+    """The pass was abandoned since the run is to stop; a resumed run repeats it."""
 
 
 def scored_rows(
@@ -59,10 +59,10 @@ def scored_rows(
     note: Callable[[str], None] = _note,
     stopping: Callable[[], bool] = lambda: False,
 ) -> Any:
-    """The scored rows of a set (see `Task.scored_rows`); None but in the first process.
+    """The scored rows of a set (see `Task.scored_rows`); None except in process 0.
 
     examples: reads the texts of the set. note: logs the first pass, and the number of
-    further ones. See `forward`.
+    passes if there are more. For other arguments see `forward`.
     """
     counts = list[int]()  # rows of each pass
     known = list[PassShape]()
@@ -91,14 +91,14 @@ def forward(
     stopping: Callable[[], bool] = lambda: False,
     known: list[PassShape] | None = None,
 ) -> Outputs:
-    """The task's outputs of all rows, in batches, or smaller ones if memory lacks.
+    """The task's outputs for all rows, in batches, smaller ones if memory runs out.
 
     note: logs padding and time. stopping: asked before each batch; True raises
-    Abandoned. known: shapes of batches of earlier passes over much the same rows, and
-    then of this one, too, so that few are compiled. Packing changes the outputs by
-    rounding alone. Each process computes the rows of its towers and gets the outputs of
-    all. Raises Diverged where an output is not a finite number. No rows give no
-    outputs, {}.
+    Abandoned. known: the batch shapes of earlier passes over similar rows, to which
+    this pass adds its own, so that few are compiled. Packing changes the outputs only
+    by rounding. Each process computes the rows of its towers and gets the outputs of
+    all rows. Raises Diverged if an output is not a finite number. Without rows there
+    are no outputs: {}.
     """
     again = functools.partial(
         forward, rows, towers, settings, note=note, stopping=stopping, known=known
@@ -154,20 +154,20 @@ def forward(
             token_outputs=towers.task.token_outputs,
             shared_outputs=towers.task.shared_outputs,
         )
-    except (Abandoned, RunError):  # the latter by SIGTERM
+    except (Abandoned, RunError):  # the latter after SIGTERM
         raise
     except Exception as error:
         shortage = towers.out_of_memory(error)
-        # XLA may need what is not there, and a stream does not need XLA.
+        # XLA may need something that is missing; a stream can do without XLA.
         if shortage is None and not towers.programs.compile_no_more():
             raise
         failure = None if shortage else shortened(str(error))
     if failure is not None:
         say(f"{settings.name}: continuing without XLA, which failed: {failure}")
         return again()
-    # Where one process lacks memory, all repeat the pass.
+    # If one process runs out of memory, all repeat the pass.
     facts = collective.all_gather_json(group, {"shortage": shortage})
-    group.pausing()  # not before: whoever waits for a process that hangs is working
+    group.pausing()  # only now: who waits for a hanging process counts as working
     shortage = next((fact["shortage"] for fact in facts if fact["shortage"]), None)
     if shortage is None:
         ordered = pipeline.in_order(
@@ -188,7 +188,7 @@ def forward(
             f"{settings.name}: {shortage}, with one row at a time: {advice}"
         )
     towers.max_rows = batch_size // 2
-    # Not before the error is gone, whose traceback holds what did not fit.
+    # Only after the error is gone, whose traceback keeps what did not fit.
     say(f"{shortage}: continuing with batches of {batch_size // 2} rows per tower")
     if known is not None:
         known.clear()  # they are too large
@@ -203,9 +203,9 @@ def _until(stopping: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any
 
 
 def check_finite(outputs: Outputs, precision: str, name: str) -> None:
-    """Raises NotFinite where an output is no finite number: no class follows from it.
+    """Raises NotFinite if an output is not a finite number, which predicts no class.
 
-    name: of the pass, for the message.
+    name: that of the pass, for the message.
     """
     for output, column in outputs.items():
         values = column.values if isinstance(column, Ragged) else column

@@ -1,6 +1,6 @@
 """A self-contained page of HTML: no script, nothing to load.
 
-All text from outside is escaped: a row of the data may say <script>.
+All text from outside is escaped: a row of the data may contain <script>.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from bert_mgpu.core import terminal
 
 _STYLE = pathlib.Path(__file__).with_name("page.css")
 _SHOWN = "\n\t"  # control characters that stay
-_FULL = 50  # per cent of a row, from which a cell is too dark for dark letters
+_FULL = 50  # per cent of a row, above which a cell is too dark for dark letters
 
 DOCTYPE = "<!doctype html>"
 
 
 class Link(NamedTuple):
-    """A text that leads to an `anchor` of the page."""
+    """A text that links to an `anchor` of the page."""
 
     text: str
     anchor: str
@@ -40,8 +40,8 @@ def escaped(value: object) -> str:
 def table(rows: Sequence[Sequence[object]], columns: str = "") -> str:
     """A table whose first row is the header.
 
-    columns: a letter a column: n for numbers, t for long text, w for words, which
-    further columns have too.
+    columns: a letter for each column: n for numbers, t for long text, w for words,
+    which is the default for further columns.
     """
     header, *rest = rows
     body = "\n".join(_row(cells, "td", columns) for cells in rest)
@@ -69,7 +69,7 @@ def matrix(
 ) -> str:
     """Counts [L, L] by true label (down) and predicted one, as a coloured table.
 
-    anchors: where a cell leads to.
+    anchors: (row, column) -> what the cell links to.
     """
     heads = "".join(f'<th class="across">{escaped(label)}</th>' for label in labels)
     lines = [f"<tr><th>true, down; predicted, across</th>{heads}</tr>"]
@@ -90,7 +90,7 @@ def matrix(
 
 
 def image(path: pathlib.Path, words: str) -> str:
-    """A PNG file inside the page. words: the text for those who do not see it."""
+    """A PNG file embedded in the page. words: the alternative text."""
     data = base64.b64encode(path.read_bytes()).decode()
     return f'<img alt="{escaped(words)}" src="data:image/png;base64,{data}">'
 
@@ -100,17 +100,17 @@ def note(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """Lines whose columns are aligned by blanks."""
+    """Lines whose columns are aligned by spaces."""
     return f'<div class="wide"><pre>{escaped(text)}</pre></div>'
 
 
 def heading(text: str, anchor: str) -> str:
-    """A small one, which links can lead to."""
+    """A small heading, to which links can lead."""
     return f'<h3 id="{escaped(anchor)}">{escaped(text)}</h3>'
 
 
 def verdict(first: str, lines: Sequence[str], good: bool) -> str:
-    """The main sentence of a page, and those below it."""
+    """The main sentence of a page, and the lines below it."""
     rest = "".join(f"<p>{escaped(line)}</p>" for line in lines)
     kind = "verdict" + " bad" * (not good)
     return f'<div class="{kind}"><p class="main">{escaped(first)}</p>{rest}</div>'

@@ -9,14 +9,14 @@ import numpy as np
 
 from bert_mgpu.core.errors import listed
 
-# As a rate of AdamW: beyond it trainings get worse, some learn nothing
+# A learning rate of AdamW above which trainings get worse, and some learn nothing
 # (docs/performance.md).
 LONG_STEP = 5e-4
 _HIGH, _LOW = 1e-4, 1e-5  # rates; 2e-5 to 5e-5 are usual
 _FEW_STEPS = 100
 _FALLEN = 0.95  # the loss at the end over that at the start
 _FEWEST_LOSSES = 4
-_AS_GOOD = 0.01  # by which a score has to beat another
+_AS_GOOD = 0.01  # by which a score has to be better than another
 _ONE_LABEL = (
     "all rows of dev have one label: no score of theirs shows whether the model has"
     " learnt: evaluate rows of every label"
@@ -30,30 +30,30 @@ class Training(NamedTuple):
     longest_step: float | None  # of adamw_google: see `schedule.longest_step`
     steps: int
     losses: Sequence[float]  # in the order of the steps
-    from_weights: bool  # not from random ones
+    from_weights: bool  # not from random weights
     trains_encoder: bool
 
 
 class MainScore(NamedTuple):
-    """The main score of dev beside those that need no model."""
+    """The main score on dev, and the scores of answers that need no model."""
 
     metric: str
     value: float
     lower_is_better: bool
     interval: Sequence[float] | None  # its 95 % interval: low, high
-    constant: Mapping[str, float]  # of one answer for all, by what it is
+    constant: Mapping[str, float]  # of one answer for all rows, by its description
     baseline: Mapping[str, float]  # of the family's baseline, by its name
     one_answer: str  # see `core.task.Trust`
 
     @property
     def tells_nothing(self) -> bool:
-        """Whether one answer for all is right: no model could do better."""
+        """Whether one answer is right for all rows: no model could do better."""
         perfect = 0 if self.lower_is_better else 1
         return perfect in self.constant.values()
 
 
 def findings(scores: MainScore, training: Training | None) -> list[str]:
-    """Lines on what is wrong with a model, then one on what to try; else none."""
+    """Lines on what is wrong with a model, then one on what to try; else []."""
     if scores.tells_nothing:
         line = _unfallen(training.losses) if training else None
         return [_ONE_LABEL, *filter(None, [line])]
@@ -74,7 +74,7 @@ def findings(scores: MainScore, training: Training | None) -> list[str]:
 
 
 def of_loss(training: Training) -> list[str]:
-    """As `findings`, of a training that nothing has evaluated."""
+    """Like `findings`, for a training without an evaluation."""
     line = _unfallen(training.losses)
     if line is None:
         return []
@@ -83,7 +83,7 @@ def of_loss(training: Training) -> list[str]:
 
 
 def _ahead(scores: MainScore) -> Iterator[str]:
-    """What a model has to beat, or of a baseline to reach, and does not."""
+    """The constant answers that a model does not beat, and baselines above it."""
     sign = -1 if scores.lower_is_better else 1
     for name, floor in scores.constant.items():
         if sign * scores.value <= sign * floor:
@@ -94,7 +94,7 @@ def _ahead(scores: MainScore) -> Iterator[str]:
 
 
 def _by_chance(scores: MainScore) -> str | None:
-    """Whether the score may be that of one answer for all, with a lucky set of rows."""
+    """A line if the interval includes the score of one answer for all rows."""
     if scores.interval is None:
         return None
     low, high = scores.interval
@@ -120,13 +120,13 @@ def _unfallen(losses: Sequence[float]) -> str | None:
 
 
 def _learns_nothing(scores: MainScore) -> bool:
-    """Whether the baseline does not, either."""
+    """Whether the baseline learns nothing, either."""
     best = max(scores.constant.values())
     return max(scores.baseline.values()) <= best + _AS_GOOD
 
 
 def _advice(scores: MainScore | None, training: Training | None) -> Iterator[str]:
-    # Nothing follows where one of them is unknown.
+    # Where the baseline or the constant is unknown, nothing follows.
     if scores and scores.baseline and scores.constant and _learns_nothing(scores):
         yield (
             f"{listed([*scores.baseline])} learns nothing either: do texts and labels"

@@ -17,7 +17,7 @@ _CHINESE = (
     "Noto Sans CJK JP",  # matplotlib knows only the first font of a collection
     *("WenQuanYi Zen Hei", "Microsoft YaHei", "PingFang SC", "SimHei", "SimSun"),
 )
-_WIDTH, _DPI = 6.4, 144  # inches; twice the pixels of a page, for sharp screens
+_WIDTH, _DPI = 6.4, 144  # inches; twice a page's pixels, for high-resolution screens
 
 
 class Line(NamedTuple):
@@ -27,7 +27,7 @@ class Line(NamedTuple):
     steps: Sequence[int]
     values: Sequence[float] | np.ndarray
     colour: str
-    level: float | None = None  # a dashed line of the same colour
+    level: float | None = None  # the height of a dashed line in the same colour
     level_name: str = ""
 
 
@@ -62,13 +62,13 @@ def curves(
 def scores(path: pathlib.Path, curves: ScoreCurves) -> None:
     """Draws scores over a setting as steps, and marks their best values.
 
-    A line marks the chosen value, at the border where the value lies beyond it.
+    A line marks the chosen value, or the border if the value lies beyond it.
     """
     figure = _figure(3.6)
     axes, values = figure.subplots(), curves.values
     for number, (name, own) in enumerate(curves.scores.items()):
         colour, best = f"C{number}", int(own.argmax())
-        # Each line is thinner than the one before, which may have the same places.
+        # Each line is thinner than the one before, with which it may coincide.
         size = 1.2 + 2 * (len(curves.scores) - 1 - number)
         axes.plot(values, own, colour, lw=size, drawstyle="steps-post", label=name)
         place = f"at {values[best]:.3f}" if best else f"by {curves.lowest}"
@@ -88,8 +88,8 @@ def lengths(
 ) -> None:
     """Draws the share of a set's rows that have at most so many tokens.
 
-    sets: the quantiles of 0, 1, ... 100 per cent of each, before truncation; longest:
-    the tokens of a row that are read.
+    sets: the quantiles of each set's lengths before truncation, for 0, 1, ... 100 per
+    cent; longest: how many tokens of a row are read.
     """
     figure = _figure(3.0)
     axes = figure.subplots()

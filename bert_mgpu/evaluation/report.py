@@ -26,17 +26,17 @@ from bert_mgpu.evaluation.set_report import EvaluatedSet, Sections
 from bert_mgpu.evaluation.verdict import ReportFacts
 from bert_mgpu.training import recorder
 
-_EVALUATIONS = 60  # the last ones, which are shown
+_EVALUATIONS = 60  # how many are shown: the last ones
 _SPEED = "examples/s"
 
 
 def is_possible() -> bool:
-    """Whether the package that draws is installed."""
+    """Whether matplotlib, which draws the plots, is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def write(facts: ReportFacts, evaluated: Sequence[EvaluatedSet]) -> None:
-    """Writes report.html, its plots as files, and errors.jsonl where a set has scores.
+    """Writes report.html, its plots and, if sets were evaluated, errors.jsonl.
 
     Raises UserError where they cannot be written.
     """
@@ -198,7 +198,7 @@ def _or_nan(row: Mapping[str, Any], name: str) -> float:
 
 
 def _smooth(values: list[float], most: int = 60) -> np.ndarray:
-    """Means over neighbours, where single values are too many to see anything."""
+    """Means over neighbours, if there are too many values to make out anything."""
     width = max(1, len(values) // most)
     padded = np.pad(np.array(values, float), (width // 2, (width - 1) // 2), "edge")
     return np.convolve(padded, np.ones(width) / width, "valid")

@@ -14,7 +14,7 @@ from bert_mgpu.core.files import make_folder, write_text
 from bert_mgpu.core.rows import Features
 from bert_mgpu.core.task import Predictions
 
-_OF = "rows"  # of baseline.json: which rows they were
+_OF = "rows"  # a key in baseline.json: which rows the scores are for
 
 
 def write_evaluation(
@@ -26,7 +26,7 @@ def write_evaluation(
 
 
 def evaluation_file(name: str | None = None) -> str:
-    """The name of a set's file of scores; without a name that of the dev set."""
+    """The name of a set's file of scores; without a name, that of the dev set's."""
     return f"eval_results{f'_{name}' if name else ''}.txt"
 
 
@@ -53,7 +53,7 @@ def write_baseline(
 ) -> None:
     """Writes baseline.json: the baseline's scores of each set.
 
-    contents: of each set, what tells it from others of its name.
+    contents: for each set, what distinguishes it from others of the same name.
     """
     facts = {name: {**own, _OF: contents[name]} for name, own in scores.items()}
     write_text(output_dir / run_files.BASELINE, json.dumps(facts, indent=2) + "\n")
@@ -62,9 +62,9 @@ def write_baseline(
 def read_baseline(
     output_dir: pathlib.Path, contents: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, float]]:
-    """Set -> what `write_baseline` wrote; nothing where it cannot be read.
+    """Set -> the scores that `write_baseline` wrote; {} if they cannot be read.
 
-    contents: of the sets that are wanted; None: those that there are.
+    contents: those of the wanted sets, as in `write_baseline`; None: all sets there.
     """
     return {
         name: {n: v for n, v in scores.items() if isinstance(v, int | float)}
@@ -74,7 +74,7 @@ def read_baseline(
 
 
 def read_objects(path: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """The objects in the JSON object of a file; none where it cannot be read."""
+    """The objects in the JSON object of a file; {} if it cannot be read."""
     try:
         content = files.read_json(path)
     except UserError:
@@ -87,7 +87,7 @@ def write_sentence_scores(
 ) -> list[str]:
     """Writes test_results.json, as bert-ad did, and predictions.jsonl.
 
-    scores: of every line of the file, in order. Returns the names of the files.
+    scores: those of every line of the file, in order. Returns the names of the files.
     """
     lines = (
         json.dumps({"line": line, **score}, ensure_ascii=False) + "\n"
@@ -103,7 +103,7 @@ def write_sentence_scores(
 
 
 def json_line(name: str | int, line: int, record: Mapping[str, Any]) -> str:
-    """A line of predictions.jsonl; the keys behind "line" are those of `decide`."""
+    """A line of predictions.jsonl; the keys after "line" are those of `decide`."""
     return json.dumps({"id": name, "line": line, **record}, ensure_ascii=False) + "\n"
 
 
@@ -129,9 +129,9 @@ def write_predictions(
 ) -> list[str]:
     """Writes predict.txt, test_results.tsv and predictions.jsonl.
 
-    Those of an earlier prediction that this one lacks are removed. features: the
-    predicted rows; ids: of the examples, where they have some. Returns the names of the
-    files. Raises ValueError unless each example has one prediction.
+    Files of an earlier prediction that this one lacks are removed. features: the
+    predicted rows; ids: those of the examples, if they have any. Returns the names of
+    the files. Raises ValueError unless each example has one prediction.
     """
     records = [*json_lines(predictions, features, ids)]
     make_folder(output_dir)

@@ -22,7 +22,7 @@ from bert_mgpu.core.task import Trust
 from bert_mgpu.evaluation import html, plots
 
 _MAX_WORST = 20  # mistakes that are shown
-_MAX_PLACES, _MAX_OF_PLACE = 30, 3  # places of a matrix; mistakes of one
+_MAX_PLACES, _MAX_OF_PLACE = 30, 3  # cells of a matrix; mistakes of each
 _MAX_LABELS = 30  # of a matrix that is shown
 
 Sections = list[tuple[str, str]]
@@ -30,7 +30,7 @@ Place = tuple[int, int]
 
 
 class EvaluatedSet(NamedTuple):
-    """A labelled set, its scores and what its task shows of it."""
+    """A labelled set, its scores and what its task shows about it."""
 
     name: str
     path: pathlib.Path
@@ -38,22 +38,22 @@ class EvaluatedSet(NamedTuple):
     total: int  # of the examples
     scores: Mapping[str, Any]
     trust: Trust
-    baseline: Mapping[str, float]  # its scores
+    baseline: Mapping[str, float]  # the baseline's scores
     shown: SetReport
     records: Sequence[Mapping[str, Any]]  # the predictions, as in predictions.jsonl
 
     @property
     def mistakes(self) -> Sequence[Mistake]:
-        """The examples that are wrong, as far as the family says it."""
+        """The examples that are wrong, if the task family lists them."""
         return self.shown.mistakes.worst_first if self.shown.mistakes else []
 
 
 def sections(
     own: EvaluatedSet, folder: pathlib.Path, *, anchor: str, baseline_name: str
 ) -> Sections:
-    """Two sections: the scores, and what is wrong, where a family says it.
+    """Two sections: the scores, and what is wrong if the task family lists it.
 
-    folder: for pictures; anchor: begins those of the set, unlike any other's.
+    folder: for pictures; anchor: the beginning of all anchors of this set and no other.
     """
     mistakes = own.mistakes
     places = collections.Counter(place for one in mistakes for place in one.places)
@@ -77,7 +77,7 @@ def sections(
 
 
 def _scores(own: EvaluatedSet, baseline_name: str) -> str:
-    """Each score beside its interval and the baseline's, as far as there are any."""
+    """Each score beside its interval and the baseline's score, if there are any."""
     intervals, baseline = own.trust.intervals, own.baseline
     heads = ["score", "value", *["95 %"] * bool(intervals)]
     rows: list[list[object]] = [[*heads, *[baseline_name] * bool(baseline)]]
@@ -111,7 +111,7 @@ def _block(
 
 
 def _confusion(block: ConfusionMatrix, anchors: Mapping[Place, str]) -> str:
-    """The matrix; of many labels a list of what is confused most."""
+    """The matrix or, with many labels, a list of what is confused most often."""
     if len(block.labels) <= _MAX_LABELS:
         note = html.note(
             f"numbers of {block.counted}; the stronger the colour, the more of the"

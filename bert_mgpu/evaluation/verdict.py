@@ -32,8 +32,8 @@ class ReportFacts(NamedTuple):
     sets: Mapping[str, Features]
     padding: Mapping[str, float]  # policy -> fraction; empty where nothing trains
     warnings: Sequence[str]
-    doubts: Sequence[str]  # whether the model has learnt anything
-    unevaluated: str = "trained, not evaluated"  # where no set is
+    doubts: Sequence[str]  # on whether the model has learnt anything
+    unevaluated: str = "trained, not evaluated"  # shown if no set was evaluated
 
 
 def html_of(facts: ReportFacts, evaluated: Sequence[EvaluatedSet]) -> str:
@@ -46,7 +46,7 @@ def html_of(facts: ReportFacts, evaluated: Sequence[EvaluatedSet]) -> str:
 
 
 def sentence(own: EvaluatedSet, facts: ReportFacts) -> str:
-    """The main score of a set beside those that need no model."""
+    """The main score of a set, and the scores of answers that need no model."""
     metric = facts.main_metric
     value = own.scores[metric]
     text = f"{own.name} {metric} {value:.4f}"
@@ -94,7 +94,7 @@ def _facts(
 
 
 def trained(training: dict[str, Any]) -> str:
-    """When, and for how long: 2026-11-26 18:03 to 18:05, 1:52 min in training."""
+    """When, and how long: 2026-11-26 18:03 to 18:05, 112 seconds of steps."""
     began = _minute(training.get("began"))
     ended = _minute(training.get("ended"))
     if not ended:

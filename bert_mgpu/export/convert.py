@@ -31,7 +31,7 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.text.tokenization import Tokenizer
 
-_ROWS, _BATCH, _LONGEST = 64, 8, 128  # rows to compare; rows of a batch; tokens
+_ROWS, _BATCH, _LONGEST = 64, 8, 128  # rows to compare; in a batch; tokens of one
 _TOLERANCE = 1e-5
 _GOOGLES_EPSILON = 1e-12
 Params = Mapping[str, np.ndarray]
@@ -46,7 +46,7 @@ class Target(NamedTuple):
 
 
 def convert(config: ConvertConfig, types: Mapping[str, str]) -> None:
-    """Writes the folders that a ConvertConfig asks for, and compares them.
+    """Writes the folders that `config` asks for, and compares each with the original.
 
     types: transformers' problem_type -> its name in task.json.
     """
@@ -82,7 +82,7 @@ def convert(config: ConvertConfig, types: Mapping[str, str]) -> None:
 
 
 def _weights(path: str, bert_config: BertConfig) -> Params:
-    """The weights of BERT and its heads; prints the names of others."""
+    """The weights of BERT and its heads; prints the names of any others."""
     stored = initial_weights.read_all(path)
     params = {
         name: value
@@ -94,7 +94,7 @@ def _weights(path: str, bert_config: BertConfig) -> Params:
     shapes = {name: value.shape for name, value in params.items()}
     difference = weight_names.describe_difference(wanted, shapes)
     initial_weights.check_encoder(path, difference, wanted=wanted, shapes=shapes)
-    if difference.missing and "output_weights" not in params:  # else it needs none
+    if difference.missing and "output_weights" not in params:  # a tagger needs none
         print("the model has no pooler: fine-tuning initialises one at random")
     if others := sorted(set(stored) - set(params)):
         print(f"left out, as they are not BERT's: {listed(others)}")
@@ -180,7 +180,7 @@ TARGETS = {
 def _rows(
     tokenizer: Tokenizer, bert_config: BertConfig, file: str | None
 ) -> tuple[Ragged, str]:
-    """Rows of ids, of a file's first lines or random, and their description."""
+    """Rows of ids, from a file's first lines or random, and a description of them."""
     most = max(1, min(_LONGEST, bert_config.max_position_embeddings) - 2)
     if file:
         lines = (text for _, text in text_files.read_lines(file) if text.strip())
@@ -218,11 +218,11 @@ def _batches(rows: Ragged) -> Iterator[dict[str, np.ndarray]]:
 def outputs(
     params: Params, bert_config: BertConfig, batch: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The outputs of the encoder, and of every head of which there are weights.
+    """The outputs of the encoder, and of every head whose weights are in `params`.
 
     Letters: B rows, T tokens, H width, V vocabulary, C classes. "hidden states"
-    [B, T, H], and as logits "words" [B, T, V], "spans" [B, T, 2], "next sentence"
-    [B, 2], "labels" [B, C], of a tagger [B, T, C].
+    [B, T, H]; logits: "words" [B, T, V], "spans" [B, T, 2], "next sentence" [B, 2],
+    "labels" [B, C], or [B, T, C] for a tagger.
     """
     with tf.device("CPU:0"):
         inputs = {name: tf.constant(value) for name, value in batch.items()}
@@ -254,7 +254,7 @@ def _compare(
     file: str | None,
     rows: Ragged,
 ) -> None:
-    """Reads the folder back as any user of it would: config, vocabulary and weights."""
+    """Reads the folder back as a user of it would. Raises RunError if it differs."""
     copy = pretrained.find_model(ModelFlags(init_checkpoint=folder))
     ids, _ = _rows(copy.required_tokenizer, copy.bert_config, file)
     if not np.array_equal(ids.values, rows.values):

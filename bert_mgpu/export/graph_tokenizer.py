@@ -1,10 +1,11 @@
 """The tokenizer as TensorFlow operations, so that a SavedModel takes raw text.
 
-The ids are those of text/tokenization.py, by TensorFlow's own operations alone: a
-server needs no other library. Cleaning, lower-casing, accents and punctuation are a
-table of code points (text/normalization.py says why that is right); a capital sigma
-depends on its neighbours. One thing is left out: sorting two combining marks after a
-letter, if both survive the removal of accents.
+The ids are those of text/tokenization.py, computed by TensorFlow's own operations
+alone, so that a server needs no other library. Cleaning, lower-casing, stripping
+accents and separating punctuation are one look-up per code point (why that is right:
+text/normalization.py), except for a capital sigma, which depends on its neighbours. One
+thing is left out: sorting two combining marks after a letter, if both survive the
+stripping of accents.
 
 Letters: B texts, C their code points in sequence, N words.
 """
@@ -20,7 +21,7 @@ import tensorflow as tf
 from bert_mgpu.text.normalization import normalized
 from bert_mgpu.text.tokenization import MAX_WORD, Tokenizer
 
-# The code points of the table; others, unassigned ones or letters, stay as they are.
+# The code points in the table; all others, unassigned or letters, stay as they are.
 # The second range holds variation selectors and tags.
 _RANGES = ((0, 0x2FA20), (0xE0000, 0xE0200))
 _SPACE = 0x20
@@ -29,35 +30,35 @@ _SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
 
 
 class Located(NamedTuple):
-    """The pieces of texts, ragged int32 [B, pieces], and their places in characters.
+    """The pieces of texts and their offsets in characters, ragged int32 [B, pieces].
 
-    As `Tokenizer.ids_with_offsets` gives them.
+    The offsets are those of `Tokenizer.ids_with_offsets`.
     """
 
     ids: tf.RaggedTensor
     starts: tf.RaggedTensor
-    ends: tf.RaggedTensor  # excluded
+    ends: tf.RaggedTensor  # exclusive
 
 
 class _Words(NamedTuple):
-    """The words of all texts, one text after the other; K characters of words."""
+    """The words of all texts, one text after the other, of K characters in all."""
 
     words: tf.Tensor  # string [N]
     rows: tf.Tensor  # int64 [N], the text of each
-    sources: tf.Tensor  # int32 [K]: the code point, of all texts', that each came from
+    sources: tf.Tensor  # int32 [K]: index of the original code point in all texts
     row_starts: tf.Tensor  # int32 [B]: the first code point of each text
 
 
 class GraphTokenizer(tf.Module):  # type: ignore[misc]
     """Texts, string [B] in UTF-8 -> ids of their pieces, ragged int32 [B, pieces]."""
 
-    needs = ""  # the module to import before an exported one is loaded
+    needs = ""  # the module to import before an exported model is loaded
 
     def __init__(self, tokenizer: Tokenizer):
         super().__init__()
         self._lower = tokenizer.do_lower_case
         self._unknown = tokenizer.unk_id
-        sizes = [len(token) for token in tokenizer.tokens]  # of a word's first piece
+        sizes = [len(token) for token in tokenizer.tokens]  # as a word's first piece
         self._sizes = tf.constant(sizes, tf.int32)
         self._longest = max(map(len, tokenizer.vocab))
         self._table, self._ends = map(tf.constant, _expansions(self._lower))
@@ -77,13 +78,13 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         return self._cut(texts)[0]
 
     def located(self, texts: tf.Tensor) -> Located:
-        """The pieces of texts, string [B], with their places."""
+        """The pieces of texts, string [B], with their offsets in characters."""
         ids, of_words, words = self._cut(texts)
         pieces = of_words.values
         lengths = tf.gather(
             tf.strings.length(words.words, "UTF8_CHAR"), of_words.value_rowids()
         )
-        # Behind the first piece of a word, a token begins with "##".
+        # After the first piece of a word, tokens begin with "##".
         is_first = tf.ragged.range(of_words.row_lengths()).values == 0
         sizes = tf.gather(self._sizes, pieces) - tf.where(is_first, 0, 2)
         sizes = tf.where(pieces == self._unknown, lengths, sizes)
@@ -97,7 +98,7 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         )
 
     def _cut(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, _Words]:
-        """The ids of each text; the same of each word; the words."""
+        """The ids of each text, the ids of each word, and the words."""
         words = self._words(texts)
         distinct, index = tf.unique(words.words)
         pieces = tf.gather(self._pieces(distinct), index)  # ragged [N, pieces]
@@ -145,7 +146,7 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
     def _final_sigmas(
         self, values: tf.Tensor, rows: tf.Tensor, indices: tf.Tensor
     ) -> tf.Tensor:
-        """The capital sigmas that end a word: bool [C].
+        """Which code points are capital sigmas that end a word: bool [C].
 
         A cased letter comes before such a sigma and none after it; some characters are
         skipped in between.
@@ -156,7 +157,7 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         count = tf.cumsum(tf.cast(seen, tf.int32))
 
         def is_cased(index: tf.Tensor) -> tf.Tensor:
-            """Is the index-th unskipped character cased, and of the same text?"""
+            """Whether the index-th unskipped character is cased and in this text."""
             inside = (index >= 0) & (index < tf.size(cased))
             index = tf.where(inside, index, 0)
             padded = tf.concat([cased, [False]], 0)
@@ -221,17 +222,17 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
 
 
 def are_blanks(points: tf.Tensor) -> tf.Tensor:
-    """Whether code points are blanks to Python's `str.isspace`: [C] -> bool [C]."""
+    """Whether code points are whitespace to `str.isspace`: [C] -> bool [C]."""
     return tf.reduce_any(points[:, None] == tf.constant(_BLANKS), 1)
 
 
 def with_dropped(
     texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, *, of_units: tf.Tensor
 ) -> tf.Tensor:
-    """The ends of units behind characters that belong to none, such as accents.
+    """The ends of units, moved past characters that belong to no piece (accents, ...).
 
-    A unit goes on to the next blank, or the next unit. starts, ends: int32 of units,
-    one text after the other; of_units: the text of each.
+    A unit extends to the next whitespace or the next unit. starts, ends: int32, of the
+    units of all texts, one text after the other; of_units: the text of each unit.
     """
     points = tf.strings.unicode_decode(texts, "UTF-8")
     blanks = are_blanks(points.values)
@@ -265,7 +266,7 @@ def _indices(values: tf.Tensor) -> tf.Tensor:
 
 @functools.cache
 def _expansions(lower_case: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The characters that each code point becomes, in sequence, and their offsets."""
+    """What each code point becomes, concatenated characters, and where each begins."""
     parts = [
         [_SPACE if char.isspace() else ord(char) for char in text]
         for text in (normalized(chr(point), lower_case) for point in _code_points())

@@ -1,8 +1,8 @@
 """The tokenizer of an exported model with tensorflow-text's kernel for WordPiece.
 
-The words are ours: `tensorflow_text.BertTokenizer` folds by NFKC, Google's code does
-not. The kernel takes any vocabulary; that of `FastWordpieceTokenizer` refuses one with
-a line twice.
+Texts are split into words as in `GraphTokenizer`: `tensorflow_text.BertTokenizer` folds
+by NFKC, which Google's code does not. The kernel takes any vocabulary; that of
+`FastWordpieceTokenizer` rejects one with a duplicate line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bert_mgpu.export.graph_tokenizer import GraphTokenizer
 from bert_mgpu.text.tokenization import MAX_WORD, Tokenizer
 
 _MOST_BYTES = 4  # of a character in UTF-8
-_UNKNOWN = " "  # no piece: the lines of a vocabulary are stripped
+_UNKNOWN = " "  # never a token: the lines of a vocabulary are stripped
 
 
 class KernelTokenizer(GraphTokenizer):
@@ -37,12 +37,12 @@ class KernelTokenizer(GraphTokenizer):
         )
 
     def _pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """As there. The kernel counts a long word's bytes, Google its characters."""
+        """WordPiece. The kernel limits a word's bytes, Google's code its characters."""
         whole = tf.strings.length(words, "UTF8_CHAR") <= MAX_WORD
         return self._kernel.tokenize(tf.where(whole, words, _UNKNOWN))
 
 
-# By the values of --export_tokenizer.
+# Value of --export_tokenizer -> class.
 IN_GRAPH: dict[str, type[GraphTokenizer]] = {
     "tf": GraphTokenizer,
     "tf_text": KernelTokenizer,

@@ -1,7 +1,7 @@
-"""Export of a model that takes ids as ONNX, for onnxruntime and others.
+"""Export to ONNX, for onnxruntime and others: a model that takes token ids.
 
-tf2onnx (https://github.com/onnx/tensorflow-onnx) converts. The tokenizer is not part of
-the model: ONNX has no operations for it.
+tf2onnx (https://github.com/onnx/tensorflow-onnx) converts it. The tokenizer is not part
+of the model: ONNX has no operations for it.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ def check(target: str) -> None:
 
 
 def is_export(folder: pathlib.Path, names: set[str]) -> bool:
-    """Whether the folder, with these names in it, was written by `write`."""
+    """Whether `folder`, whose files are `names`, was written by `write`."""
     return FACTS in names and names <= {_MODEL, VOCAB, FACTS}
 
 
 def write(target: str, served: Served, vocab_file: str) -> None:
-    """Writes the folder whole, replacing an earlier export at most.
+    """Writes the folder completely or not at all, replacing only an earlier export.
 
     model.onnx takes input_ids, input_mask, segment_ids int32 [rows, tokens], with any
-    numbers of both; its outputs are those of the SavedModel, or of a tagger the logits
-    alone. Raises UserError where it cannot be written, or the model is too large for a
-    file of this format.
+    number of rows and tokens; its outputs are those of the SavedModel, of a tagger only
+    the logits. Raises UserError where the folder cannot be written, or the model is too
+    large for a file of this format.
     """
     import onnx
 
@@ -104,7 +104,7 @@ def _erfc(graph: Any, node: Any, name: str, args: Any) -> None:
 
 
 def difference(target: str, rows: Features, outputs: Outputs) -> float:
-    """The largest difference of onnxruntime's outputs from these, of rows of ids."""
+    """The largest difference between onnxruntime's outputs for rows and `outputs`."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(

@@ -1,8 +1,7 @@
 """Export of a model as a SavedModel, for TensorFlow Serving or `tf.saved_model.load`.
 
-Signatures: `serving_default` takes raw texts, `ids` the tokens of a tokenizer. Both
-take any number of rows, and need no operations but TensorFlow's own, unless the
-tokenizer does.
+Signatures: `serving_default` takes raw texts, `ids` takes token ids. Both take any
+number of rows, and need no operations but TensorFlow's own, unless the tokenizer does.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from bert_mgpu.text.tokenization import Tokenizer
 TEXTS, IDS = "serving_default", "ids"
 BATCH = 8  # rows to compare at once
 IDS_INPUTS = ("input_ids", "input_mask", "segment_ids")
-FACTS = "bert_mgpu.json"  # the facts for a server
+FACTS = "bert_mgpu.json"  # the file with `Served.facts`
 _OURS = {FACTS, "saved_model.pb", "fingerprint.pb", "variables", "assets"}
 
 
 class Exportable(Task, Protocol):
-    """A task with outputs for an exported model."""
+    """A task that can be exported."""
 
     @property
     def segments(self) -> Segments:
@@ -40,7 +39,7 @@ class Exportable(Task, Protocol):
         ...
 
     def answers(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The outputs of an exported model, among them some of `outputs`."""
+        """The outputs of an exported model, including some of `outputs`."""
         ...
 
 
@@ -106,7 +105,7 @@ class Served(tf.Module):  # type: ignore[misc]
     def outputs_for_ids(
         self, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """What ONNX has of `answers_for_ids`: all of it."""
+        """The outputs of an ONNX export: by default, all of `answers_for_ids`."""
         return self.answers_for_ids(input_ids, input_mask, segment_ids)
 
     def answers_for_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -121,10 +120,10 @@ class Served(tf.Module):  # type: ignore[misc]
     def _segmented(self, ids: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Rows as `Segments.row` makes them: input_ids, input_mask int32 [B, T]."""
         segments, counts = self._task.segments, tf.cast(ids.row_lengths(), tf.int32)
-        beyond = tf.maximum(0, counts - segments.room)  # of the first segment
+        beyond = tf.maximum(0, counts - segments.room)  # tokens after the first segment
         more = -(-beyond // segments.stride)  # segments, each as full as the first
         lengths = more * segments.length + counts - more * segments.stride + 2  # [B]
-        longest = tf.maximum(tf.reduce_max(lengths), 2)  # also of no rows at all
+        longest = tf.maximum(tf.reduce_max(lengths), 2)  # even without any rows
         places = tf.range(longest)[None]  # [1, T]
         number, place = places // segments.length, places % segments.length
         mask = tf.cast(places < lengths[:, None], tf.int32)
@@ -162,7 +161,7 @@ class Served(tf.Module):  # type: ignore[misc]
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """The texts as text/truncation.py truncates them, all rows at once.
 
-        budget: tokens of a row, int32 [B] or of all.
+        budget: the tokens that fit in a row, int32 [B], or one number for all rows.
         """
         budget = tf.cast(budget, tf.int64)
         size_a, size_b = a.row_lengths(), b.row_lengths()
@@ -181,9 +180,9 @@ class Served(tf.Module):  # type: ignore[misc]
 
 
 def write(target: str, served: Served, with_pairs: bool) -> None:
-    """Writes the folder whole, replacing an earlier export at most.
+    """Writes the folder completely or not at all, replacing only an earlier export.
 
-    with_pairs: rows have two texts. Raises UserError where it cannot be written.
+    with_pairs: whether rows have two texts. Raises UserError if it cannot be written.
     """
     folder = pathlib.Path(target).absolute()
     files.check_replaceable(folder, is_export)
@@ -208,7 +207,7 @@ def _signature(call: Any, names: Sequence[str], spec: tf.TensorSpec) -> Any:
 
 
 def is_export(folder: pathlib.Path, names: set[str]) -> bool:
-    """Whether the folder, with these names in it, was written by `write`."""
+    """Whether `folder`, whose files are `names`, was written by `write`."""
     return FACTS in names and names <= _OURS
 
 
@@ -219,7 +218,7 @@ def difference(
     *,
     outputs: Outputs,
 ) -> float:
-    """The largest difference of the folder's outputs from these, of raw texts."""
+    """The largest difference between the folder's outputs for texts and `outputs`."""
     loaded = tf.saved_model.load(folder)
     largest = 0.0
     for start in range(0, len(examples), BATCH):
@@ -236,7 +235,7 @@ def difference(
 
 
 def ids_difference(folder: str, rows: Features, outputs: Outputs) -> float:
-    """The largest difference of the folder's outputs from these, of rows of ids."""
+    """The largest difference between the folder's outputs for ids and `outputs`."""
     call = tf.saved_model.load(folder).signatures[IDS]
 
     def answer(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -251,7 +250,7 @@ def difference_of_ids(
     rows: Features,
     outputs: Outputs,
 ) -> float:
-    """The largest difference of a model's answers to padded ids from these outputs."""
+    """The largest difference between a model's answers to padded ids and `outputs`."""
     largest = 0.0
     for start in range(0, len(rows), BATCH):
         numbers = np.arange(start, min(start + BATCH, len(rows)))
@@ -273,9 +272,9 @@ def _padded(rows: Features) -> dict[str, np.ndarray]:
 
 
 def largest_gap(wanted: np.ndarray | Ragged, rows: np.ndarray, values: Any) -> float:
-    """The largest difference of some rows of an output from `values` [rows, ...].
+    """The largest difference between the `rows` of `wanted` and `values` [rows, ...].
 
-    Where an output has a value for each token, they are padded: [rows, T, ...].
+    Where an output has a value for each token, `values` is padded: [rows, T, ...].
     """
     if isinstance(wanted, Ragged):
         pairs = ((wanted.row(row), values[i]) for i, row in enumerate(rows))

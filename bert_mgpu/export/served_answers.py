@@ -1,10 +1,10 @@
-"""A model that answers questions as a SavedModel: answers with their places.
+"""A question-answering model as a SavedModel: answers with their places.
 
 `serving_default` takes questions and contexts as texts, cuts the contexts into windows
-as a run does (text/windows.py) and chooses as a run does (tasks/span_qa/answers.py),
-in float64, too. Letters: B questions, W windows of all of them, T tokens of a row, C
-tokens of all contexts, n = n_best_size, P pairs of a start and an end, D distinct
-answers.
+as a run does (text/windows.py) and chooses answers as a run does
+(tasks/span_qa/answers.py), also in float64. Letters: B questions, W windows of all of
+them, T tokens of a row, C tokens of all contexts, n = n_best_size, P pairs of a start
+and an end, D distinct answers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bert_mgpu.export.saved_model import Exportable, Served
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import LENGTH_WEIGHT
 
-_BLOCK = 16  # windows that the model gets at once: those of a context may be many
-_NONE = -1  # a place of no answer
+_BLOCK = 16  # windows that the model reads at once: a context may have many
+_NONE = -1  # the place where there is no answer
 _NO_BEST = 1e6  # null odds where no pair is an answer, as in the file null_odds.json
 _BLANK = 0x20
 
@@ -36,12 +36,12 @@ class ExportableAnswers(Exportable, Protocol):
 
 
 class _Windows(NamedTuple):
-    """Those of all contexts, one context after the other: int32 [W] each."""
+    """The windows of all contexts, one context after the other: int32 [W] each."""
 
     owners: tf.Tensor  # the question of each
-    starts: tf.Tensor  # tokens of its context
-    ends: tf.Tensor  # excluded
-    core_starts: tf.Tensor  # tokens of the window
+    starts: tf.Tensor  # in tokens of its context
+    ends: tf.Tensor  # exclusive
+    core_starts: tf.Tensor  # in tokens of the window
     core_ends: tf.Tensor
 
 
@@ -49,17 +49,17 @@ class _ContextPieces(NamedTuple):
     """The contexts of all questions, one after the other."""
 
     ids: tf.RaggedTensor  # int32 [B, tokens]
-    starts: tf.Tensor  # int32 [C], of tokens in their context, in characters
-    ends: tf.Tensor  # excluded
+    starts: tf.Tensor  # int32 [C], of each token in its context, in characters
+    ends: tf.Tensor  # exclusive
     points: tf.RaggedTensor  # int32 [B, characters]
 
 
 class _Pairs(NamedTuple):
-    """Possible answers, those of a question together, the best one first: [P]."""
+    """Possible answers, grouped by question, the best one first: [P] each."""
 
     questions: tf.Tensor  # int32
-    starts: tf.Tensor  # int32, characters of the context
-    ends: tf.Tensor  # excluded
+    starts: tf.Tensor  # int32, in characters of the context
+    ends: tf.Tensor  # exclusive
     scores: tf.Tensor  # float64
 
     def take(self, numbers: tf.Tensor) -> _Pairs:
@@ -67,7 +67,7 @@ class _Pairs(NamedTuple):
 
 
 class ServedAnswers(Served):
-    """A model of answers with its weights and tokenizer."""
+    """A question-answering model with its weights and tokenizer."""
 
     _task: ExportableAnswers
 
@@ -91,7 +91,7 @@ class ServedAnswers(Served):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Those of a classifier, and how clients of ONNX cut and choose."""
+        """A classifier's facts, and how ONNX clients cut windows and choose answers."""
         return super().facts | self._cut._asdict() | self._choice._asdict()
 
     def answers_for_pairs(
@@ -100,8 +100,8 @@ class ServedAnswers(Served):
         """Questions and contexts, string [B] each, UTF-8 -> their answers, [B] each.
 
         answer: string, "" for none; start, end: int32, in characters of the context,
-        the end excluded, -1 for none; probability: float32, of the answer among the
-        best ones; null_odds: float32, where there may be no answer.
+        the end exclusive, -1 for none; probability: float32, of the answer among the
+        n best; null_odds: float32, only where questions may have no answer.
         """
         # A question leaves room for [CLS], two [SEP] and a token of its context.
         longest = max(1, min(self._cut.max_query_length, self._max_length - 4))
@@ -133,7 +133,7 @@ class ServedAnswers(Served):
         *,
         heads: tf.Tensor,
     ) -> tf.Tensor:
-        """float64 [W, T, 2], -inf behind each row. heads: int32 [W]."""
+        """float64 [W, T, 2], -inf after each row's last token. heads: int32 [W]."""
         count = tf.size(windows.owners)
         cls, sep = (tf.fill([count, 1], token) for token in (self._cls, self._sep))
         own = tf.gather(questions, windows.owners)
@@ -169,7 +169,7 @@ class ServedAnswers(Served):
         *,
         heads: tf.Tensor,
     ) -> _Pairs:
-        """All pairs of the best starts and ends of each window that are answers."""
+        """All pairs of each window's n best starts and n best ends that are answers."""
         count = tf.minimum(tf.shape(logits)[1], self._choice.n_best_size)
         # Of equal logits the first token comes first.
         chosen, best = tf.math.top_k(tf.transpose(logits, [0, 2, 1]), count)
@@ -197,7 +197,7 @@ class ServedAnswers(Served):
     def _chosen(
         self, pairs: _Pairs, none: tf.Tensor, points: tf.RaggedTensor
     ) -> dict[str, tf.Tensor]:
-        """The answers. pairs: of distinct texts; none: float64 [B], its scores."""
+        """The answers. pairs: of distinct texts; none: float64 [B], of "no answer"."""
         has_none = self._choice.version_2_with_negative
         n_best, count = self._choice.n_best_size, tf.size(none)
         lists = tf.RaggedTensor.from_value_rowids(
@@ -206,7 +206,7 @@ class ServedAnswers(Served):
             nrows=tf.cast(count, tf.int64),
         )
         firsts = lists.row_starts()
-        if not has_none:  # none is what is said where no pair is an answer
+        if not has_none:  # "no answer" only where no pair is an answer
             has_pairs = lists.row_lengths() > 0
             none = tf.where(has_pairs, tf.constant(-np.inf, tf.float64), 0.0)
         # "No answer" is in the list if fewer than n others score as high; else it is
@@ -219,7 +219,7 @@ class ServedAnswers(Served):
         lists = tf.concat([lists, none[:, None]], 1)
         shares = tf.nn.softmax(lists.to_tensor(-np.inf))
         is_any = lists.row_lengths() > 1
-        odds = none - lists[:, :1].values  # the first one is none itself, if no other
+        odds = none - lists[:, :1].values  # the first is none itself if alone
         odds = tf.where(is_any, odds, tf.constant(_NO_BEST, tf.float64))
         is_none = ~is_any | (odds > self._choice.null_score_diff_threshold)
         last = lists.row_lengths() - 1
@@ -242,11 +242,11 @@ class ServedAnswers(Served):
 
 
 def windows_of(sizes: tf.Tensor, room: tf.Tensor, stride: tf.Tensor) -> _Windows:
-    """`text.windows.windows` of units of one token, of several texts: int32 [B] each.
+    """`text.windows.windows` for units of one token, of several texts: int32 [B] each.
 
-    Every window scores its tokens; the first one of the highest score has a token in
-    its core. Each window has one, as it shows most around its middle, and the last one
-    alone shows the end: so none is left out.
+    Every window scores its tokens; a token is in the core of the first window that
+    scores it highest. No core is empty: a window shows the most context around its
+    middle, and the last one alone shows the end.
     """
     counts = 1 + tf.maximum(0, -((room - sizes) // stride))
     owners = tf.repeat(tf.range(tf.size(sizes)), counts)
@@ -274,10 +274,10 @@ def windows_of(sizes: tf.Tensor, room: tf.Tensor, stride: tf.Tensor) -> _Windows
 
 
 def _distinct(pairs: _Pairs, points: tf.RaggedTensor) -> _Pairs:
-    """The best of those whose texts are equal but for the lengths of blanks.
+    """The best of those pairs whose texts differ only in the length of whitespace.
 
     points: of the contexts, int32 [B, characters]. An answer neither begins nor ends
-    with a blank.
+    with whitespace.
     """
     chars = _characters(points, pairs.questions, pairs.starts, ends=pairs.ends)
     blanks = tf.gather(are_blanks(points.values), chars.values)
@@ -294,6 +294,6 @@ def _distinct(pairs: _Pairs, points: tf.RaggedTensor) -> _Pairs:
 def _characters(
     points: tf.RaggedTensor, questions: tf.Tensor, starts: tf.Tensor, *, ends: tf.Tensor
 ) -> tf.RaggedTensor:
-    """The numbers, among all characters, of those of some answers."""
+    """The characters of some answers, as indices into those of all contexts."""
     begins = tf.gather(tf.cast(points.row_starts(), tf.int32), questions)
     return tf.ragged.range(begins + starts, begins + ends)

@@ -1,8 +1,8 @@
 """A tagger as a SavedModel: the tags of raw texts, with their places, in one graph.
 
-`serving_default` takes texts, `ids` the tokens of a tokenizer. A text is one row: of a
-longer one only the beginning is tagged. Letters: B texts, T tokens of a row, U units of
-a text, L tags.
+`serving_default` takes texts, `ids` takes token ids. A text is one row; if it is
+longer, only its beginning is tagged. Letters: B texts, T tokens of a row, U units of a
+text, L tags.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bert_mgpu.model import crf
 from bert_mgpu.text import whole_words
 from bert_mgpu.text.tokenization import Tokenizer
 
-_NONE = -1  # a number where there is no unit; its tag is ""
+_NONE = -1  # the number where there is no unit; the tag there is ""
 
 
 @runtime_checkable
@@ -28,14 +28,14 @@ class ExportableTags(Exportable, Protocol):
     """A task that tags tokens."""
 
     rules: crf.Transitions
-    tags_words: bool  # of raw texts, not pieces
+    tags_words: bool  # the words of raw texts, not pieces of words
 
     def logits(self, params: Params, batch: Batch) -> tf.Tensor: ...
     def transitions(self, params: Params) -> crf.Transitions: ...
 
 
 class _Places(NamedTuple):
-    """Those of the units that one row has room for, in characters, ragged [B, U]."""
+    """The places of the units that fit in a row, in characters: ragged [B, U]."""
 
     starts: tf.RaggedTensor
     ends: tf.RaggedTensor
@@ -68,7 +68,7 @@ class ServedTags(Served):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Those of a classifier, and the random field, which ONNX leaves to clients."""
+        """A classifier's facts, and the random field, which ONNX leaves to clients."""
         pairs = zip(crf.Transitions._fields, self._weights, strict=True)
         transitions = {name: np.asarray(part).tolist() for name, part in pairs}
         units = {"tag_units": "words" if self._task.tags_words else "pieces"}
@@ -100,9 +100,9 @@ class ServedTags(Served):
     def answers_for_texts(self, text_a: tf.Tensor) -> dict[str, tf.Tensor]:
         """string [B], UTF-8 -> tags string [B, U] and numbers of the same shape.
 
-        starts, ends: int32, in characters, the end excluded; probabilities: float32;
-        truncated: int32 [B], 1 where the text is longer than a row. Behind the last
-        unit of a text tags are "", and numbers -1.
+        starts, ends: int32, in characters, the end exclusive; probabilities: float32;
+        truncated: int32 [B], 1 where the text is longer than a row. After the last
+        unit of a text, tags are "" and numbers -1.
         """
         ids, is_unit, units, truncated = self._row(text_a)
         mask = tf.cast(tf.sequence_mask(ids.row_lengths()), tf.int32)
@@ -120,9 +120,9 @@ class ServedTags(Served):
     def _row(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, _Places, tf.Tensor]:
-        """The ids of a row, whether a unit begins there, the units, what was cut.
+        """The ids of rows, whether a unit begins at each, the units, what was cut.
 
-        A row ends where a unit does, as the windows of a run do.
+        A row ends where a unit ends, as the windows of a run do.
         """
         pieces, count = self._tokenize.located(texts), tf.shape(texts, tf.int64)[0]
         begins = self._begins(pieces)
@@ -161,11 +161,11 @@ class ServedTags(Served):
         )
 
     def _begins(self, pieces: Located) -> tf.Tensor:
-        """bool of each piece, one text after the other: whether a unit begins there."""
+        """Whether a unit begins at each piece: bool, one text after the other."""
         ends = tf.concat([[0], pieces.ends.values[:-1]], 0)
         ends = ends[: tf.size(pieces.ids.values)]
         goes_on = tf.gather(self._goes_on, pieces.ids.values)
-        goes_on |= pieces.starts.values < ends  # of a character that is not over
+        goes_on |= pieces.starts.values < ends  # inside a character
         position = tf.ragged.range(pieces.ids.row_lengths()).values
         return ~goes_on | (position == 0)
 
@@ -174,7 +174,7 @@ class ServedTags(Served):
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """The best allowed tags, ragged string [B, U], and their probabilities.
 
-        is_unit: bool [B, T]; is_whole: bool [B], the row ends where its text does.
+        is_unit: bool [B, T]; is_whole: bool [B], whether the row holds all its text.
         """
         emissions = tf.ragged.boolean_mask(logits, is_unit)
         lengths = tf.cast(emissions.row_lengths(), tf.int32)
@@ -199,10 +199,10 @@ class ServedTags(Served):
 def _fitting(
     unit: tf.Tensor, of_units: tf.Tensor, texts: tf.Tensor, *, room: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """bool of each piece and of each unit: whether the row of its text has it.
+    """Whether each piece, and each unit, fits in the row of its text: bool.
 
-    A unit that is longer than a row is cut, another fits as a whole or not at all.
-    unit: of each piece; of_units: the text of each unit; texts: their count.
+    A unit that is longer than a row is cut; any other fits as a whole or not at all.
+    unit: of each piece; of_units: the text of each unit; texts: how many there are.
     """
     count, place = tf.size(of_units), tf.range(tf.size(unit))
     place -= tf.gather(tf.math.unsorted_segment_min(place, unit, count), unit)

@@ -19,7 +19,7 @@ from bert_mgpu.model.recompute import recomputed
 
 _MASKED_SCORE = -10000.0  # of positions that are not attended to, as in Google's code
 
-# Dropout sites: 0 embeddings, then three a layer. Heads start at HEAD_SITE.
+# Dropout sites: 0 for embeddings, then three per layer. Heads start at HEAD_SITE.
 _SITES_PER_LAYER = 3
 HEAD_SITE = 60000
 
@@ -31,8 +31,8 @@ def embed(
     tables = "bert/embeddings/"
     input_ids = batch["input_ids"]
     words = tf.gather(params[f"{tables}word_embeddings"], input_ids)  # [B, T, H]
-    # A handful of rows: the gradient of a one-hot product is faster than that of a
-    # gather, which scatters.
+    # The table has a handful of rows: the gradient of a one-hot product is faster than
+    # that of a gather, which scatters.
     type_table = params[f"{tables}token_type_embeddings"]
     segments = tf.one_hot(
         batch["segment_ids"], type_table.shape[0], dtype=type_table.dtype
@@ -74,9 +74,9 @@ def self_attention(
 ) -> tf.Tensor:
     """The attention of a layer (Vaswani et al. 2017): [B, T, H] -> [B, F, H].
 
-    layer_params: without "bert/encoder/layer_N/" before their names; score_bias:
-    [B, 1, 1 or F, T], added to every score; site: of its dropout; positions: int32
-    [B, F], the inputs that are queries, None for all.
+    layer_params: named without the prefix "bert/encoder/layer_N/"; score_bias:
+    [B, 1, 1 or F, T], added to every score; site: that of its dropout; positions: int32
+    [B, F], those of the inputs that are queries, None for all.
     """
     heads = config.num_attention_heads
     depth = config.hidden_size // heads
@@ -121,7 +121,7 @@ def encoder_layer(
 ) -> tf.Tensor:
     """One encoder layer, normalised after each residual: [B, T, H] -> same.
 
-    layer_params: without "bert/encoder/layer_N/" before their names.
+    layer_params: named without the prefix "bert/encoder/layer_N/".
     site: the first of its three dropout sites.
     positions: int32 [B, F]: only these are computed -> [B, F, H].
     """
@@ -175,16 +175,16 @@ def encode(
     positions: tf.Tensor | None = None,
     recompute: str = "none",
 ) -> list[tf.Tensor]:
-    """All hidden states: the embedding output, then one [B, T, H] a layer.
+    """All hidden states: the embedding output, then one [B, T, H] per layer.
 
     batch: input_ids, segment_ids, input_mask int32 [B, T], shapes static; the mask is
-    0 at padding. Where several examples share a row, the mask holds each token's
-    example, from 1, and position_ids [B, T] its position in that example. Other
+    0 at padding. Where several examples share a row, the mask holds the number of each
+    token's example, from 1, and position_ids [B, T] its position in that example. Other
     keys are not read. Without a dropout key nothing is dropped: inference.
     positions: int32 [B, F]: the last layer is computed at these positions only, and
-    gives [B, F, H]. A head that reads one token of a row saves most of a layer.
+    gives [B, F, H]. A head that reads only one token thus saves most of a layer.
     The hidden states have the precision of the encoder's kernels.
-    recompute: what the backward pass computes again instead of keeping it: nothing
+    recompute: what the backward pass computes again, so that it is not kept: nothing
     ("none"), all that is of size T x T ("attention"), or whole layers ("block").
     """
     precision = params["bert/encoder/layer_0/attention/self/query/kernel"].dtype

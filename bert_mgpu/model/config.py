@@ -38,7 +38,7 @@ def _is_size(value: float) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """Sizes and rates of a BERT encoder (Devlin et al. 2019), Google's names."""
+    """Sizes and rates of a BERT encoder (Devlin et al. 2019), under Google's names."""
 
     vocab_size: int
     hidden_size: int = 768
@@ -55,7 +55,7 @@ class BertConfig:
 
     @property
     def size_in_words(self) -> str:
-        """Such as "12 layers x 768"."""
+        """The size for a message, such as "12 layers x 768"."""
         layers = self.num_hidden_layers
         return f"{layers} layer{'s' * (layers != 1)} x {self.hidden_size}"
 
@@ -63,7 +63,7 @@ class BertConfig:
     def from_json_file(
         cls, path: str | pathlib.Path, hidden_act: str | None = None
     ) -> BertConfig:
-        """Reads Google's or Hugging Face's file; `hidden_act` overrides it."""
+        """Reads Google's or Hugging Face's file; `hidden_act` overrides the file's."""
         raw = files.read_json(pathlib.Path(path))
         return cls.from_dict(raw, str(path), hidden_act)
 
@@ -71,7 +71,7 @@ class BertConfig:
     def from_dict(
         cls, raw: dict[str, Any], origin: str, hidden_act: str | None = None
     ) -> BertConfig:
-        """The configuration of these values, all checked; errors name `origin`."""
+        """The configuration with these values, all checked; errors name `origin`."""
         values: dict[str, Any] = {}
         for field in dataclasses.fields(cls):
             if field.name not in raw:
@@ -124,7 +124,7 @@ class BertConfig:
         """bert_config.json as Google's code reads it.
 
         The erf form keeps its own name: Google's code has no such activation
-        and then refuses the file, which is better than another model.
+        and then refuses the file, which is better than running another model.
         """
         values = dataclasses.asdict(self)
         if self.hidden_act == "gelu_tanh":

@@ -1,10 +1,10 @@
 """A linear-chain conditional random field over units (Lafferty et al. 2001).
 
-The score of a sequence of tags is the sum of its units' emissions and of what
-`Transitions` gives for each tag that follows another one, begins and ends a sentence.
+The score of a sequence of tags is the sum of its units' emissions and of the scores in
+`Transitions` for each tag that follows another one, or begins or ends a sentence.
 
-Letters: R rows, T tokens, L tags. The units of a row make one chain or several, one
-after the other, with tokens between them that are no units.
+Letters: R rows, T tokens, L tags. The units of a row form one chain or several, one
+after the other, with tokens between them that are not units.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import tensorflow as tf
 
 from bert_mgpu.model import layers
 
-_NEVER = -1e9  # a score that no sum of others makes up for; its gradient is a number
-# Bits of a unit's edges: it is the first one of its sentence, the last one.
+_NEVER = -1e9  # a score that no others can make up for; finite, so that gradients are
+# Bits of a unit's edges: it is the first or the last one of its sentence.
 FIRST, LAST = 1, 2
 
 
 class Transitions(NamedTuple):
-    """Scores of tags beside their emissions: float32."""
+    """Scores of tags in addition to their emissions: float32."""
 
-    follow: Any  # [L, L]: of a tag, down, and the next one, across
+    follow: Any  # [L, L]: of a tag (down) and the next one (across)
     first: Any  # [L]: at the start of a sentence
     last: Any  # [L]: at its end
 
 
 def allowed(transitions: Transitions, rules: Transitions) -> Transitions:
-    """The transitions without those that the rules, bool arrays, forbid."""
+    """The transitions, but ruled out where the rules, bool arrays, are False."""
     pairs = zip(transitions, rules, strict=True)
     return Transitions(*(tf.where(rule, score, _NEVER) for score, rule in pairs))
 
@@ -39,7 +39,7 @@ def with_edges(
 ) -> tf.Tensor:
     """Emissions [R, T, L] with the scores of tags at the edges of sentences.
 
-    edges: int32 [R, T], FIRST and LAST added up.
+    edges: int32 [R, T], sums of FIRST and LAST, or 0.
     """
     for bit, scores in ((FIRST, transitions.first), (LAST, transitions.last)):
         at_edge = tf.bitwise.bitwise_and(edges, bit) > 0
@@ -50,17 +50,17 @@ def with_edges(
 def log_partition(
     emissions: tf.Tensor, units: tf.Tensor, starts: tf.Tensor, *, follow: tf.Tensor
 ) -> tf.Tensor:
-    """The log of the sum of exp(score) over all sequences, of all chains of a row: [R].
+    """The log of the sum of exp(score) over all tag sequences of a row's chains: [R].
 
     emissions: float32 [R, T, L], `with_edges`; units: bool [R, T]; starts: bool [R, T],
-    the first unit of each chain; follow: as in `Transitions`. What is carried along is
-    kept small, so that the derivatives are exact in long rows, too.
+    the first unit of each chain; follow: as in `Transitions`. Running values are kept
+    small, so that the derivatives are exact in long rows, too.
     """
     rows, _, tags = layers.shape_list(emissions)
 
     def step(state: tuple[tf.Tensor, tf.Tensor], inputs: tuple[tf.Tensor, ...]) -> Any:
         (alpha, past), (emission, is_unit, is_start) = state, inputs  # is_: [R, 1]
-        chains = tf.reduce_logsumexp(alpha, -1, keepdims=True)  # those before this one
+        chains = tf.reduce_logsumexp(alpha, -1, keepdims=True)  # the chains before
         inside = tf.reduce_logsumexp(alpha[:, :, None] + follow, 1)
         new = emission + tf.where(is_start, chains, inside)
         new = tf.where(is_unit, new, alpha)
@@ -104,7 +104,7 @@ def path_scores(
     """The scores of the given tags of all chains of a row: [R].
 
     emissions: as in `log_partition`; tag_ids: int32 [R, T], 1 + the tag, 0 where there
-    is no unit; prior_ids: the same of the unit before, 0 where a chain begins.
+    is no unit; prior_ids: the same for the unit before, 0 where a chain begins.
     """
     is_unit = tag_ids > 0
     tags = tf.maximum(tag_ids - 1, 0)
@@ -115,10 +115,10 @@ def path_scores(
 
 
 def viterbi(emissions: tf.Tensor, lengths: tf.Tensor, follow: tf.Tensor) -> tf.Tensor:
-    """The tags with the highest score of each sentence: int32 [R, T], 0 behind its end.
+    """The tags with the highest score of each sentence: int32 [R, T], 0 after its end.
 
-    emissions: float32 [R, T, L], `with_edges`; lengths: int32 [R], units. Of tags that
-    score the same, the first one. (Viterbi 1967)
+    emissions: float32 [R, T, L], `with_edges`; lengths: int32 [R], in units. Among
+    tags with the same score the first one is chosen. (Viterbi 1967)
     """
     tags = layers.shape_list(emissions)[2]
     places = tf.range(tf.shape(emissions)[1])
@@ -148,9 +148,10 @@ def viterbi(emissions: tf.Tensor, lengths: tf.Tensor, follow: tf.Tensor) -> tf.T
 
 
 def marginals(emissions: tf.Tensor, lengths: tf.Tensor, follow: tf.Tensor) -> tf.Tensor:
-    """The probability of each tag of each unit: float32 [R, T, L], 0 behind the end.
+    """The probability of each tag of each unit: float32 [R, T, L], 0 after the end.
 
-    It is the derivative of the log partition by the emission. See `viterbi`.
+    It is the derivative of the log partition with respect to the emission. For the
+    arguments see `viterbi`.
     """
     places = tf.range(tf.shape(emissions)[1])
     units = places < lengths[:, None]

@@ -11,7 +11,7 @@ from bert_mgpu.core.task import DropoutKey, Params
 from bert_mgpu.model import bert, layers
 from bert_mgpu.model.config import BertConfig
 
-_HIDDEN = -1e30  # the logit of a token that is none of an example's
+_HIDDEN = -1e30  # the logit of a token that does not belong to an example
 
 
 def classification_logits(
@@ -34,7 +34,7 @@ def token_logits(
     *,
     dropout_key: DropoutKey | None = None,
 ) -> tf.Tensor:
-    """Logits of a classifier of tokens: [R, T, H] -> float32 [R, T, C].
+    """Logits of a token classifier: [R, T, H] -> float32 [R, T, C].
 
     Its parameters are those of `classification_logits`, as in transformers'
     BertForTokenClassification.
@@ -48,7 +48,7 @@ def token_logits(
 def token_losses(logits: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
     """-log p of the class of each token: [R, T, C], int32 [R, T] -> [R, T].
 
-    target_ids: 1 + the class; 0 where a token has none, and no loss.
+    target_ids: 1 + the class; 0 for a token without a class, whose loss is 0.
     """
     losses = cross_entropy(logits, tf.maximum(target_ids - 1, 0))
     return tf.where(target_ids > 0, losses, 0.0)
@@ -57,7 +57,7 @@ def token_losses(logits: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
 def span_logits(params: Params, hidden: tf.Tensor) -> tf.Tensor:
     """Logits of google-research/bert's run_squad.py: [R, T, H] -> float32 [R, T, 2].
 
-    The first is that of a start, the second of an end. Before it there is no dropout.
+    The first is for a start, the second for an end. There is no dropout before them.
     """
     hidden = layers.at_least_float32(hidden)
     weights = params["cls/squad/output_weights"]
@@ -71,16 +71,16 @@ def span_losses(
     *,
     first_tokens: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """-log p of the start and of the end, their mean: float32 [R * S].
+    """The mean of -log p of the start and -log p of the end: float32 [R * S].
 
     The softmax is over the tokens of an example. Google's is over padding, too, so that
-    the loss depends on it; where rows are full both are the same.
+    the loss depends on it; where rows are full, the two are the same.
 
     Args:
       logits: [R, T, 2].
       input_mask: int32 [R, T], the number of each token's example in its row, from 1.
-      positions: int32 [R * S, 2], of the start and the end, from an example's first
-        token; negative ones count as 0.
+      positions: int32 [R * S, 2], of the start and the end, counted from the example's
+        first token; negative ones count as 0.
       first_tokens: int32 [R, S], where the examples of a row begin; None: S is 1.
     """
     if first_tokens is None:
@@ -125,5 +125,5 @@ def cross_entropy(logits: tf.Tensor, label_ids: tf.Tensor) -> tf.Tensor:
 
 
 def one_minus_exp(values: tf.Tensor) -> tf.Tensor:
-    """1 - exp(values) for values below 0, kept off 0: its powers have a gradient."""
+    """1 - exp(values) for negative values; above 0, so that powers have a gradient."""
     return tf.maximum(-tf.math.expm1(values), 1e-7)

@@ -9,17 +9,17 @@ import tensorflow as tf
 
 from bert_mgpu.core.task import DropoutKey, Params
 
-# Dropout draws 8 random bits a value if a multiple of 1/256 is within 2 % of the rate,
-# else 16. 0.1, the rate of every published BERT, becomes 26/256 = 0.1016 (1.6 % off; 16
-# bits would cost 2 to 10 % of a step). Outputs are scaled by the true keep rate, so
-# expectations are exact either way.
+# Dropout draws 8 random bits per value if a multiple of 1/256 is within 2 % of the
+# rate, else 16. 0.1, the rate of every published BERT, becomes 26/256 = 0.1016 (1.6 %
+# off; 16 bits would cost 2 to 10 % of a step). Outputs are scaled by the true keep
+# rate, so expectations are exact either way.
 _MAX_RATE_ERROR = 0.02
 _PHILOX = 1  # the counter-based generator of Salmon et al. 2011
 _WORDS_PER_COUNT = 4  # Philox makes four 32-bit words for one counter value
 
 
 def gelu_tanh(x: tf.Tensor) -> tf.Tensor:
-    """Google's gelu (Hendrycks & Gimpel 2016), by the tanh form.
+    """Google's gelu (Hendrycks & Gimpel 2016), in its tanh form.
 
     tf.nn.gelu calls pow for the cube, which took a sixth of a step of BERT-base in
     bfloat16 on a CPU without XLA.
@@ -43,7 +43,7 @@ def at_least_float32(values: tf.Tensor) -> tf.Tensor:
 
 
 def shape_list(values: tf.Tensor) -> list[int | tf.Tensor]:
-    """The shape, with numbers for all static sizes: only exports have others."""
+    """The shape, with numbers for all static sizes; only exports have others."""
     static = list(values.shape)
     if None not in static:
         return static
@@ -62,7 +62,7 @@ def dense(params: Params, name: str, inputs: tf.Tensor) -> tf.Tensor:
 def dense_together(
     params: Params, names: Sequence[str], inputs: tf.Tensor
 ) -> list[tf.Tensor]:
-    """The outputs of several dense layers of the same inputs, made as one product."""
+    """The outputs of several dense layers for the same inputs, as one product."""
     kernels = [params[f"{name}/kernel"] for name in names]
     merged = {
         "kernel": tf.concat(kernels, 1),
@@ -101,7 +101,7 @@ def keep_mask(
 ) -> tuple[tf.Tensor, float]:
     """A dropout's keep mask, bool [B, ...], and its true keep rate.
 
-    The mask of a row follows from (seed, step, its index in the global batch,
+    The mask of a row is determined by (seed, step, its index in the global batch,
     site): rows take consecutive counters of one Philox stream, so a tower draws
     the masks of its rows in one call and gets what any other tower would.
     """
@@ -144,6 +144,6 @@ def dropout(
     # In float32: XLA and TensorFlow's graph optimizer multiply by 1 / keep rate, which
     # 16 bits round. For a rate of 0.1 the factor was 0.33 % too small in bfloat16. In
     # float32 each quotient is rounded once, up or down by chance. (Rates below 1/256
-    # are the exception: they change values by less than bfloat16 can hold.)
+    # are the exception: they change values by less than bfloat16 resolves.)
     scaled = at_least_float32(inputs) / keep_rate
     return tf.where(keep, tf.cast(scaled, inputs.dtype), tf.zeros_like(inputs))

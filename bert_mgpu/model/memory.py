@@ -1,6 +1,6 @@
 """The memory that a training step needs, estimated by a fit to measurements.
 
-Letters as in bert.py. A unit u is one [T, H] of a row, v is one [N, T, T].
+Letters as in bert.py. Unit u is one tensor [T, H] per row, unit v one [N, T, T].
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from bert_mgpu.model.config import BertConfig
 class _HeldUnits(NamedTuple):
     """The memory of one layer, in units u and v."""
 
-    linear: float  # of u
-    square: float  # of v
+    linear: float  # in units u
+    square: float  # in units v
 
 
-# Kept by each layer but the last, which computes the first token alone; and needed
-# while the backward pass is in one layer. Fitted to peaks of resident memory, see
-# docs/performance.md.
+# What each layer keeps, except the last one, which computes only the first token; and
+# what is needed while the backward pass is in one layer. Fitted to peaks of resident
+# memory, see docs/performance.md.
 _KEPT = {
     "none": _HeldUnits(21.0, 1.65),
     "attention": _HeldUnits(21.0, 0.0),
@@ -30,7 +30,7 @@ _WORKING = {
     "attention": _HeldUnits(0.0, 7.0),
     "block": _HeldUnits(21.0, 4.5),
 }
-# Bytes of XLA's compiler for each layer: "block" has its forward pass twice.
+# Bytes that XLA's compiler takes per layer, whose forward pass "block" has twice.
 _COMPILER = {"none": 7e7, "attention": 7e7, "block": 1.4e8}
 
 
@@ -58,7 +58,7 @@ def activation_bytes(
 
 
 def masked_lm_bytes(config: BertConfig, targets: int) -> float:
-    """Bytes for predicting `targets` masked words: logits, probabilities, gradient."""
+    """Bytes for predicting `targets` masked tokens: logits, probabilities, gradient."""
     return 3.0 * 4 * targets * config.vocab_size
 
 

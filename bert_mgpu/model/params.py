@@ -17,13 +17,13 @@ from bert_mgpu.core.rng import normal
 from bert_mgpu.core.rng.philox import Purpose, Stream
 from bert_mgpu.model.config import BertConfig
 
-MASKED_HEAD = "cls/predictions/transform/dense/kernel"  # the first of its parameters
+MASKED_HEAD = "cls/predictions/transform/dense/kernel"  # its first parameter
 
 Specs = dict[str, tuple[tuple[int, ...], str]]
 
 
 def dense_specs(name: str, inputs: int, outputs: int) -> Specs:
-    """The parameters of a dense layer. The kernel: [inputs, outputs]."""
+    """The parameters of a dense layer; the kernel is [inputs, outputs]."""
     return {
         f"{name}/kernel": ((inputs, outputs), "truncated_normal"),
         f"{name}/bias": ((outputs,), "zeros"),
@@ -38,7 +38,7 @@ def _layer_norm(name: str, width: int) -> Specs:
 
 
 def bert_specs(config: BertConfig, *, pooled: bool = True) -> Specs:
-    """The parameters of the encoder, and of the pooler. Kernels: [inputs, outputs]."""
+    """The parameters of the encoder and the pooler; kernels are [inputs, outputs]."""
     width = config.hidden_size
     specs: Specs = {
         f"bert/embeddings/{table}_embeddings": (
@@ -105,10 +105,10 @@ def initialize(
     deviation: float,
     seed: int,
 ) -> dict[str, np.ndarray]:
-    """Initial values, float32. Each depends on its name and the seed alone.
+    """Initial values, float32. Each depends only on its name and the seed.
 
-    Normal ones have this standard deviation, and none lies beyond two of them, as
-    with TensorFlow's truncated_normal_initializer.
+    Normal values are drawn with this standard deviation and none lies beyond two of it,
+    as with TensorFlow's truncated_normal_initializer.
     """
     values = {}
     for name, (shape, initializer) in specs.items():

@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_mgpu.core.task import Params
 from bert_mgpu.model import bert
 
-_SHORTEST = 1e-12  # the norm below which a vector is not divided by it, as in torch
+_SHORTEST = 1e-12  # the smallest norm by which a vector is divided, as in torch
 
 
 def first(params: Params, hidden: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -26,7 +26,7 @@ def mean(params: Params, hidden: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     As sentence-transformers pools (Reimers & Gurevych 2019): [B, T, H] -> [B, H].
     """
     real = tf.cast(mask > 0, hidden.dtype)[..., None]  # [B, T, 1]
-    count = tf.maximum(tf.reduce_sum(real, 1), 1.0)  # rows that only fill have none
+    count = tf.maximum(tf.reduce_sum(real, 1), 1.0)  # filler rows have none
     return tf.reduce_sum(hidden * real, 1) / count
 
 
@@ -36,7 +36,7 @@ def largest(params: Params, hidden: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def pooler(params: Params, hidden: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """BERT's own pooled output, what a classifier reads: [B, T, H] -> [B, H]."""
+    """BERT's own pooled output, which a classifier reads: [B, T, H] -> [B, H]."""
     return bert.pool(params, hidden[:, 0])
 
 
@@ -47,10 +47,10 @@ POOLINGS: dict[str, Callable[[Params, tf.Tensor, tf.Tensor], tf.Tensor]] = {
     "max": largest,
     "pooler": pooler,
 }
-OF_FIRST = frozenset({"cls", "pooler"})  # those that read [CLS] alone
+OF_FIRST = frozenset({"cls", "pooler"})  # those that read only [CLS]
 
 
 def normalized(vectors: tf.Tensor) -> tf.Tensor:
-    """Vectors of length 1: [B, H] -> [B, H]. Zeros stay zeros."""
+    """The vectors scaled to length 1: [B, H] -> [B, H]. Zeros stay zeros."""
     norms = tf.norm(vectors, axis=-1, keepdims=True)
     return vectors / tf.maximum(norms, _SHORTEST)

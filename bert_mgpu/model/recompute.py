@@ -1,4 +1,4 @@
-"""Recomputation: less memory for more work in the backward pass."""
+"""Recomputation, which saves memory at the cost of more work in the backward pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bert_mgpu.core.task import Params
 def delayed(value: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
     """The value, in a form that no compiler can compute before the other.
 
-    It adds 0 times the other, which the compiler cannot fold: infinity times 0 is
+    It adds 0 times the other, which a compiler cannot fold: infinity times 0 is
     not 0.
     """
     return value + 0.0 * tf.reshape(other, [-1])[0]
@@ -23,7 +23,7 @@ def delayed(value: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
 def recomputed(
     function: Callable[..., tf.Tensor], params: Params, inputs: tf.Tensor
 ) -> tf.Tensor:
-    """function(params, inputs), whose arguments alone are kept for the backward pass.
+    """function(params, inputs); for the backward pass only its arguments are kept.
 
     That computes the rest again (Chen et al. 2016). The function has to be pure: its
     random numbers must come from stateless generators. Only its arguments get a

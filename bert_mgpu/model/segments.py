@@ -1,4 +1,4 @@
-"""Rows of several segments (see text/segments.py): cut apart, and pooled afterwards.
+"""Splits rows of several segments (see text/segments.py), and pools them afterwards.
 
 Hierarchical methods of Sun et al. 2019, "How to Fine-Tune BERT for Text
 Classification?", 5.3.1. Shapes: R rows of T tokens, K segments of S tokens, H width.
@@ -19,7 +19,7 @@ _COLUMNS = ("input_ids", "segment_ids", "input_mask")
 
 
 def specs(width: int, pooling: str) -> Specs:
-    """The parameters of a pooling. At first, attention is the mean."""
+    """The parameters of a pooling. Attention starts out as the mean."""
     if pooling != ATTENTION:
         return {}
     return dense_specs(_DENSE, width, width) | {_QUERY: ((width,), "zeros")}
@@ -28,8 +28,8 @@ def specs(width: int, pooling: str) -> Specs:
 def split(batch: Batch, length: int) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """The segments of rows as rows of their own, and which of them a text has.
 
-    length: of a segment. -> the columns that `bert.encode` reads, int32 [R * K, S], and
-    bool [R, K]. Rows that are no longer than a segment stay as they are: K is 1.
+    length: that of a segment. Returns the columns that `bert.encode` reads, int32
+    [R * K, S], and bool [R, K]. Rows no longer than a segment stay as they are: K is 1.
     """
     rows, tokens = layers.shape_list(batch["input_ids"])
     size = (
@@ -42,7 +42,7 @@ def split(batch: Batch, length: int) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         for name in _COLUMNS
     }
     is_real = tf.reshape(parts["input_mask"][:, 0] > 0, [rows, count])
-    # Rows that only fill a batch have none, and a mean of nothing is no number.
+    # Rows that only fill a batch have none, and the mean of nothing is NaN.
     is_first = tf.range(count)[None] == 0
     return parts, is_real | is_first
 

@@ -1,4 +1,4 @@
-"""What a thread reads, in blocks of what has come by now."""
+"""Items that a thread reads, in blocks of those that have arrived so far."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 class _End(NamedTuple):
-    """The end of what is read, and what ended it."""
+    """Marks the end of the items, with the error that caused it, if any."""
 
     error: Exception | None
 
@@ -21,9 +21,9 @@ class _End(NamedTuple):
 def blocks(
     read: Callable[[Callable[[Item], None]], None], most: int
 ) -> Iterator[list[Item]]:
-    """The items that `read(put)` puts, in blocks of those that are there, 1 to `most`.
+    """The items that `read(put)` puts, in blocks of the 1 to `most` that have arrived.
 
-    A RunError of `read` is raised behind the items before it.
+    A RunError of `read` is raised after the items that precede it.
     """
     received: queue.Queue[Item | _End] = queue.Queue(most)
 
@@ -31,11 +31,11 @@ def blocks(
         error: Exception | None = None
         try:
             read(received.put)
-        except Exception as raised:  # below, in the thread that takes the blocks
+        except Exception as raised:  # raised below, in the thread that takes the blocks
             error = raised
         received.put(_End(error))
 
-    # A daemon: nothing else ends a read that waits for input.
+    # A daemon, since nothing else ends a read that waits for input.
     threading.Thread(target=work, daemon=True).start()
     end: _End | None = None
     while end is None:

@@ -1,4 +1,4 @@
-"""Exports for servers, compared with the model of the run."""
+"""Exports for model servers, compared with the model of the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bert_mgpu.runs import stages
 from bert_mgpu.runs.run import FinetuningRun
 from bert_mgpu.training.towers import Towers
 
-_COMPARED = 64  # rows
+_COMPARED = 64  # examples
 
 
 def check(
@@ -34,7 +34,7 @@ def check(
     export_onnx: str | None,
     export_hf: str | None,
 ) -> None:
-    """Raises UserError where a folder holds other files, or a package is missing.
+    """Raises UserError if a folder holds other files or a package is missing.
 
     exportable: see `tasks.base.Family`.
     """
@@ -43,7 +43,7 @@ def check(
         raise UserError(
             f"--{flag}: tasks of this type have no such export: pass --export_hf"
         )
-    if rank > 0:  # the first process alone writes
+    if rank > 0:  # only the first process writes
         return
     if export_saved_model:
         kernel_tokenizer.check(export_tokenizer)
@@ -56,7 +56,8 @@ def check(
 def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> None:
     """Writes the exports that the flags ask for, and logs their largest differences.
 
-    They are compared with the towers on rows of the last set that the run reads.
+    Their outputs are compared with those of the towers, on examples of the last set
+    that the run reads.
     """
     config, model, data = run.config, run.model, run.data
     if not (config.export_saved_model or config.export_onnx):

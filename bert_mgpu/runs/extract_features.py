@@ -1,4 +1,4 @@
-"""Vectors of texts by any model that we read, and of the lines of a file."""
+"""Vectors of texts, or of the lines of a file, by any model that can be read."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from bert_mgpu.text.pair_rows import Pair
 from bert_mgpu.training.programs import Compilation
 from bert_mgpu.training.towers import Towers
 
-_BLOCK = 4096  # lines that are sorted by length, unless the batches are large
-_FULL_BATCHES = 4  # of all towers: what is computed before it is written
-_PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # as Google's: the last ||| separates
+_BLOCK = 4096  # lines that are sorted by length together, unless batches are large
+_FULL_BATCHES = 4  # of all towers, which are computed before they are written
+_PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # as Google's: split at the last |||
 
 
 def load(config: FeaturesConfig, devices: Sequence[str]) -> Extractor:
-    """The model that the flags name, on devices of this process.
+    """Loads the model that the flags name onto devices of this process.
 
-    Raises UserError where it lacks what is asked for.
+    Raises UserError if the model lacks what the flags ask for.
     """
     model = pretrained.find_model(config, max_seq_length=config.max_seq_length)
     for note in pretrained.notes(model, config.hidden_act):
@@ -58,7 +58,7 @@ def load(config: FeaturesConfig, devices: Sequence[str]) -> Extractor:
 
 
 def load_vectors(config: FeaturesConfig, devices: Sequence[str]) -> TextVectors:
-    """The same model for every pooling that its weights allow."""
+    """Like `load`, but the model serves every pooling that its weights allow."""
     model = pretrained.find_model(config, max_seq_length=config.max_seq_length)
     length = config.max_seq_length
     task = FeatureExtraction(model.bert_config, length, how=POOLER)
@@ -70,7 +70,7 @@ def load_vectors(config: FeaturesConfig, devices: Sequence[str]) -> TextVectors:
 
 
 def make_task(config: FeaturesConfig, bert_config: BertConfig) -> FeatureExtraction:
-    """The task that the flags ask for. Raises UserError: there is no such layer."""
+    """The task that the flags ask for. Raises UserError if --layers does not fit."""
     try:
         task = FeatureExtraction(
             bert_config,
@@ -96,7 +96,7 @@ def make_task(config: FeaturesConfig, bert_config: BertConfig) -> FeatureExtract
 
 
 def stored_params(path: str, task: FeatureExtraction) -> dict[str, np.ndarray]:
-    """The weights of a checkpoint; the pooler's may be absent."""
+    """The task's weights in a checkpoint, without the pooler's if it has none."""
     specs = task.param_specs()
     absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
     params = initial_weights.first_weights(specs, absent, path, say=weights_fact)
@@ -110,7 +110,7 @@ def make_towers(
     *,
     devices: Sequence[str],
 ) -> Towers:
-    """Towers with these weights; XLA compiles passes of frequent shapes."""
+    """Towers with these weights, in which XLA compiles passes of frequent shapes."""
     expect_few_shapes()
     slow = config.precision == "bfloat16" and "CPU" in devices[0]
     compilation = Compilation(False, False, None if slow else FREQUENT)
@@ -127,7 +127,7 @@ def make_towers(
 
 
 def forward_settings(config: FeaturesConfig) -> ForwardSettings:
-    """Blocks differ in their lines: few shapes of batches, as for a stream."""
+    """Settings with few shapes of batches, as for a stream, since blocks differ."""
     return ForwardSettings(
         "features",
         config.batch_size,
@@ -140,7 +140,7 @@ def forward_settings(config: FeaturesConfig) -> ForwardSettings:
 
 
 def parse(line: str) -> Pair:
-    """A line as Google's script reads it: a text, or a pair with ` ||| ` between."""
+    """Parses a line as google-research/bert does: a text, or two around ` ||| `."""
     line = line.strip()
     match = _PAIR.match(line)
     return (match[1], match[2]) if match else (line, None)
@@ -159,7 +159,7 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
     parts = _parts(config, extractor)
     with (
         feature_files.writer(output, form) as write,
-        # Writes a block while the next one is computed.
+        # It writes a block while the next one is computed.
         concurrent.futures.ThreadPoolExecutor(1) as thread,
     ):
         written: concurrent.futures.Future[bool] | None = None
@@ -183,9 +183,9 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
 
 
 def _parts(config: FeaturesConfig, extractor: Extractor) -> Iterator[Features]:
-    """The rows of the lines in order, as many as are held at once.
+    """The rows of the lines in order, in parts whose vectors are in memory together.
 
-    Vectors of tokens are many: of them, a few batches that leave no tower empty.
+    If each token gets a vector, a part is a few batches, enough for every tower.
     """
     lines = _FULL_BATCHES * config.n_gpus * config.batch_size
     most = lines * config.max_seq_length if config.pooling == TOKENS else None
@@ -196,9 +196,9 @@ def _parts(config: FeaturesConfig, extractor: Extractor) -> Iterator[Features]:
 
 
 def split(lengths: np.ndarray, most: int | None) -> Iterator[np.ndarray]:
-    """The numbers of rows in order, in parts of at most `most` tokens.
+    """The indices of rows in order, in parts of at most `most` tokens.
 
-    A longer row is a part of its own. None: one part.
+    A longer row is a part of its own. If `most` is None, there is one part.
     """
     if most is None:
         yield np.arange(len(lengths))
@@ -212,9 +212,9 @@ def split(lengths: np.ndarray, most: int | None) -> Iterator[np.ndarray]:
 
 
 def _blocks(path: str, most: int) -> Iterator[list[Pair]]:
-    """The lines of a file in blocks; of standard input those that have come by now.
+    """The lines of a file in blocks of at most `most` lines.
 
-    most: lines of a block.
+    A block of standard input has the lines that have arrived so far.
     """
 
     def lines() -> Iterator[Pair]:

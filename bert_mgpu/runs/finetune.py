@@ -1,4 +1,4 @@
-"""A fine-tuning run from start to end: train, evaluate, predict, export."""
+"""A fine-tuning run from start to finish: train, evaluate, predict, export."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bert_mgpu.training.towers import Towers
 
 
 class Finished(NamedTuple):
-    """The parts of a run that a run with another seed uses again."""
+    """The parts of a run that a run with another seed reuses."""
 
     towers: Towers
     task: FinetuningTask
@@ -43,8 +43,8 @@ def finetune(
 ) -> Finished | None:
     """Trains, evaluates, predicts and exports as the flags ask; None after --plan.
 
-    towers: of a run with another seed, to use again. Raises RunError where the run
-    ends early.
+    towers: of a run with another seed, to be reused. Raises RunError if the run ends
+    early.
     """
     config = identity.with_original_random_numbers(config, [output_dir], topology.group)
     # 1. The model without its weights, the data, the task.
@@ -58,14 +58,14 @@ def finetune(
 
 
 def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
-    """Does what the flags ask for with the parts of a run."""
+    """Does what the flags ask for, after the parts of the run have been prepared."""
     config, data, task = run.config, run.data, run.task
-    # 2. The weights: trained, or as they were saved.
+    # 2. The weights: trained by this run, or loaded.
     evaluator = stages.evaluator(run)
     state, towers = train.train_or_load(run, evaluator, config.use_best, towers=towers)
     if not config.do_train and run.topology.group.rank == 0:
         resume.keep_task(data.task, run.output_dir)
-    # 3. Their use.
+    # 3. The uses of the model.
     scored, told = {}, learnt.NOTHING
     if config.do_eval:
         scored = stages.evaluate(run, towers, state.step, names=data.evaluated)
@@ -88,7 +88,7 @@ def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
 def prepare(
     config: FinetuneConfig, output_dir: pathlib.Path, topology: Topology
 ) -> FinetuningRun:
-    """The parts of a run before its weights are trained or loaded."""
+    """The parts of a run, before its weights are trained or loaded."""
     model = stages.find_model(config, output_dir)
     files = registry.find_task_files(config)
     family = registry.family_of(files, config)

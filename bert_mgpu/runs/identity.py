@@ -1,4 +1,4 @@
-"""The identity of a run: the facts with which a resume has to agree."""
+"""The identity of a run: the facts that must stay the same when it resumes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ AnyConfig = TypeVar("AnyConfig", bound=RunConfig)
 def with_original_random_numbers(
     config: AnyConfig, folders: Iterable[pathlib.Path], group: Collective
 ) -> AnyConfig:
-    """The settings, with numpy's random numbers if the run began with them.
+    """The flags, set to numpy's random numbers if the run began with them.
 
-    folders: its output_dir, or those of its seeds; only the first process reads them.
+    folders: the output_dir, or one for each seed; only the first process reads them.
     """
     old = group.rank == 0 and any(map(_began_with_numpy, folders))
     if not collective.all_gather_json(group, {"old": old})[0]["old"]:
@@ -41,24 +41,24 @@ def with_original_random_numbers(
 
 
 def _began_with_numpy(folder: pathlib.Path) -> bool:
-    """Whether the run in a folder has an identity that lacks its random numbers."""
+    """Whether the run in a folder has an identity without a `random_numbers` key."""
     name = "bert_mgpu/identity"
     for step in reversed(train_state.saved_steps(folder)):
         try:
             text = google_read.read(folder / train_state.stem(step), [name])[name]
             identity = json.loads(text.item())
         except (UserError, ValueError, TypeError, RecursionError):
-            continue  # damaged, which is reported when it is loaded; or by TF1 code
+            continue  # damaged, which is reported on loading; or written by TF1 code
         return isinstance(identity, dict) and "random_numbers" not in identity
     return False
 
 
-_SAMPLED_BY = "sampled_by"  # the seed of a sample that --seeds share
+_SAMPLED_BY = "sampled_by"  # key: the seed of the sample that all --seeds share
 _LONGEST = 300  # characters of a setting in a message
 
 
 def model_identity(model: Pretrained, task: Task) -> dict[str, Any]:
-    """The facts with which any use of a trained model has to agree, as JSON values."""
+    """The facts that any use of a trained model has to match, as JSON values."""
     facts = {"labels": list(task.labels)} | task.facts
     facts |= {"bert_config_file": dataclasses.asdict(model.bert_config)}
     if model.tokenizer is None:
@@ -80,7 +80,7 @@ def identity(
 ) -> dict[str, Any]:
     """The facts that cannot change when a run resumes, as JSON values by flag name.
 
-    data: the flag that names the data -> a fingerprint of its contents.
+    data: the flag that names the data -> a fingerprint of the data.
     """
     flags = {field.name: getattr(config, field.name) for field in _compared(config)}
     values = flags | model_identity(model, task)
@@ -89,18 +89,18 @@ def identity(
         "train_batch_size x n_gpus x gradient_accumulation_steps": batch,
         "learning_rate x lr_scaling": peak_rate,
     } | data
-    if config.random_numbers != "numpy":  # its runs are older than the key
+    if config.random_numbers != "numpy":  # runs with numpy's are older than this key
         values["random_numbers"] = config.random_numbers
     samples = getattr(config, "max_train_examples", None)
-    if samples and config.sampled_by not in (None, config.seed):  # the same here
+    if samples and config.sampled_by not in (None, config.seed):  # else redundant
         values[_SAMPLED_BY] = config.sampled_by
     return json.loads(json.dumps(values))
 
 
 def without_defaults(config: RunConfig, values: dict[str, Any]) -> dict[str, Any]:
-    """An identity without the flags that have their defaults.
+    """An identity without the flags that have their default values.
 
-    It is the same for later code, which has more flags.
+    So it stays the same for later versions, which have more flags.
     """
     defaults = {field.name: field.default for field in _compared(config)}
     return {
@@ -111,7 +111,7 @@ def without_defaults(config: RunConfig, values: dict[str, Any]) -> dict[str, Any
 
 
 def fingerprint(config: RunConfig, values: dict[str, Any]) -> str:
-    """A hash of an identity, the same for later code."""
+    """A hash of an identity, which stays the same for later versions."""
     return hashing.fingerprint(without_defaults(config, values))
 
 
@@ -126,13 +126,13 @@ def check_identity(
     *,
     output_dir: pathlib.Path,
 ) -> None:
-    """Raises UserError, with every difference, where the run in output_dir is another.
+    """Raises UserError, listing all differences, if output_dir holds another run.
 
-    old: its identity; None where it has none.
+    old: the identity of the run in output_dir, None if it has none.
     """
     if old is None:
         return
-    # A run that is older than a flag had the flag's default.
+    # A run that is older than a flag behaved like the flag's default.
     old = {field.name: field.default for field in _compared(config)} | old
     if _SAMPLED_BY in old and "seed" in new:
         new = {_SAMPLED_BY: new["seed"]} | new
@@ -154,7 +154,7 @@ def _change(name: str, old: Any, new: Any) -> str:
     flags = name if name == "labels" else f"--{name.replace(' x ', ' x --')}"
     if name.startswith("train_batch_size"):
         flags += " x processes"
-    if name in ("data_dir", "input_file", "vocab_file"):  # hashes
+    if name in ("data_dir", "input_file", "vocab_file"):  # their values are hashes
         return f"{flags} (its contents)"
     if isinstance(new, dict) and isinstance(old, dict):
         inner = [_old_and_new(key, old.get(key), new[key]) for key in new]

@@ -1,4 +1,4 @@
-"""The start of a run: its devices, its other processes, and what all must agree on."""
+"""The start of a run: its devices, its processes, and the checks that these agree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def init_distributed(
     *,
     watchdog: Watchdog,
 ) -> Topology:
-    """The devices and processes of a run; logs the versions, and remarks."""
+    """Sets up the devices and processes of a run; logs versions and remarks."""
     log.begin()
     fact("bert_mgpu", f"{bert_mgpu.__version__}, TensorFlow {tf.__version__}")
     for remark in remarks:
@@ -91,9 +91,9 @@ def _devices(config: RunConfig, process: ProcessRank) -> list[str]:
 def _agree(
     group: Horovod, config: RunConfig, visible: list[str], *, threads: int
 ) -> list[dict[str, Any]]:
-    """The towers, hosts and cards of all processes.
+    """The towers, hosts and GPUs of all processes, in the order of ranks.
 
-    Raises UserError where their software, devices or flags differ, or two share a GPU.
+    Raises UserError if their software, devices or flags differ, or two share a GPU.
     """
     facts = {
         "bert_mgpu": bert_mgpu.__version__,
@@ -102,7 +102,7 @@ def _agree(
         "device": visible[0].split(":")[0],
         "sums by NCCL": group.uses_nccl,
     }
-    # The rounding of sums depends on the number of threads, or the model of the card.
+    # The rounding of sums depends on the number of threads, or the model of the GPU.
     if facts["device"] == "CPU":
         facts[f"threads of a process ({devices.THREADS} sets them)"] = threads
     else:
@@ -111,7 +111,7 @@ def _agree(
         f"--{field.name}": getattr(config, field.name) for field in fields(type(config))
     }
     collective.check_equal(group, facts)
-    # Processes of one host must have different cards.
+    # Processes on one host must have different GPUs.
     own = {"towers": launcher.total_towers(), "host": platform.node()}
     own |= {"machine": launcher.machine_id(), "card": devices.identify(visible[0])}
     peers = collective.all_gather_json(group, own)
@@ -142,7 +142,7 @@ def describe_placement(topology: Topology) -> str:
 
 
 def shared_state(group: Collective, find: Callable[[], TrainState]) -> TrainState:
-    """The state that the first process finds, in all: only it has to see the files."""
+    """Shares the first process's state with all: only it has to see the files."""
     if group.size == 1:
         return find()
     state = find() if group.rank == 0 else TrainState({}, {})

@@ -1,4 +1,4 @@
-"""What an evaluation says of the model: intervals, floors, and signs of no learning."""
+"""What evaluations show: intervals, baselines, signs that a model learnt nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GOOGLES = "adamw_google"
 
 
 def longest_step(config: RunConfig, plan: loop.TrainingPlan) -> float | None:
-    """See `schedule.longest_step`; None of other optimizers."""
+    """`schedule.longest_step` of a plan; None for other optimizers."""
     if config.optimizer != _GOOGLES:
         return None
     return schedule.longest_step(
@@ -28,7 +28,7 @@ def longest_step(config: RunConfig, plan: loop.TrainingPlan) -> float | None:
 
 
 def rate_warning(config: RunConfig, plan: loop.TrainingPlan) -> str | None:
-    """A line where Google's rule makes steps that are too long."""
+    """A warning if adamw_google will make steps that are too long, else None."""
     longest = longest_step(config, plan)
     if longest is None or longest <= learning.LONG_STEP:
         return None
@@ -41,12 +41,12 @@ def rate_warning(config: RunConfig, plan: loop.TrainingPlan) -> str | None:
 
 
 class Told(NamedTuple):
-    """What was said of the evaluated sets."""
+    """What was logged about the evaluated sets."""
 
     trust: Mapping[str, Trust]
-    doubts: Sequence[str]  # of the main one
-    baseline: Mapping[str, Mapping[str, float]]  # set -> its scores
-    # What the report says first where no set is evaluated.
+    doubts: Sequence[str]  # about the main set
+    baseline: Mapping[str, Mapping[str, float]]  # set -> the baseline's scores
+    # What the report begins with if no set was evaluated.
     instead: str = "trained, not evaluated"
 
 
@@ -56,9 +56,9 @@ NOTHING = Told({}, [], {})
 def tell(
     run: FinetuningRun, scored: Mapping[str, Any], plan: loop.TrainingPlan | None
 ) -> Told:
-    """Logs it for each set that was evaluated.
+    """Logs and returns what the evaluation tells about each set.
 
-    scored: see `stages.evaluate`; plan: of the training, where there was one.
+    scored: the result of `stages.evaluate`; plan: of the training, None without one.
     """
     sets = {name: run.data.read(name)[0] for name in scored or run.data.evaluated}
     if plan is None or run.config.eval_steps:
@@ -96,10 +96,10 @@ def tell(
 
 
 def tell_of_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Told:
-    """Logs what the training itself shows, where --do_eval does not follow it.
+    """Logs what the training itself shows, if --do_eval does not follow it.
 
     That is its loss and, with --eval_steps, the evaluation of the weights that it
-    leaves: the last one, or with --use_best the best one.
+    leaves: the last evaluation or, with --use_best, the best one.
     """
     if run.topology.group.rank > 0:
         return NOTHING
@@ -133,7 +133,7 @@ def _warn(doubts: Sequence[str]) -> None:
 
 
 def _evaluation(run: FinetuningRun) -> Mapping[str, Any] | None:
-    """The evaluation while training of the weights that it leaves, if there was one."""
+    """The evaluation during training of the weights that it leaves; None if none."""
     if not run.config.eval_steps:
         return None
     chosen_by = run.config.best_metric or run.task.metric
@@ -150,7 +150,7 @@ def _evaluation(run: FinetuningRun) -> Mapping[str, Any] | None:
 
 
 def _start(run: FinetuningRun) -> str | None:
-    """The weights that the run, or the one that it goes on with, began from."""
+    """The --init_checkpoint from which the run began, before any resumption."""
     flags = result_files.read_objects(run.output_dir / run_files.RUN).get("flags", {})
     return flags.get("init_checkpoint") or run.config.init_checkpoint
 

@@ -1,4 +1,4 @@
-"""What a training that saved nothing left in output_dir, where another one begins."""
+"""Removes what a training that saved nothing left in the output_dir of a new one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from bert_mgpu.runs.run import Run
 
 
 def drop(run: Run, identity: dict[str, Any]) -> None:
-    """Removes what would be taken for this training's: in the first process.
+    """Removes, in the first process, what could be mistaken for this training's.
 
-    Nothing where it resumes. Else the evaluations on the way, whoever made them, as
-    metrics.jsonl begins anew, too; and those weights in best/ and that run in MLflow
-    that belong to another training. A best/ of a training that came to its end stays,
-    and one that a flag leads into. identity: of this training.
+    That is nothing if this training resumes. Otherwise it is the evaluations during
+    training, whichever training made them, since metrics.jsonl begins anew, too; and
+    the weights in best/ and the link to a run in MLflow, if they belong to another
+    training. A best/ stays if its training came to its end, or if a flag points into
+    it. identity: of this training.
     """
     output_dir, config = run.output_dir, run.config
     if run.topology.group.rank > 0 or train_state.saved_steps(output_dir):
@@ -53,13 +54,13 @@ def _made_by(folder: pathlib.Path) -> dict[str, Any] | None:
 
 
 def _training(folder: pathlib.Path) -> dict[str, Any] | None:
-    """What run.json says of its times; an older version said nothing."""
+    """The `training` entry of run.json; None in those of older versions."""
     training = _facts(folder).get("training")
     return training if isinstance(training, dict) else None
 
 
 def _is_used(folder: pathlib.Path, run: Run) -> bool:
-    """Whether a flag of this training, or its vocabulary, is a path inside."""
+    """Whether a flag or the vocabulary of this training is a path inside the folder."""
     settings = [getattr(run.config, one.name) for one in fields(type(run.config))]
     paths = [one for one in (*settings, run.model.vocab_file) if isinstance(one, str)]
     inside = folder.resolve()
@@ -69,5 +70,5 @@ def _is_used(folder: pathlib.Path, run: Run) -> bool:
 def _resolved(path: str) -> pathlib.Path:
     try:
         return pathlib.Path(path).resolve()
-    except (OSError, ValueError):  # a text that is no path
+    except (OSError, ValueError):  # a text that is not a path
         return pathlib.Path()

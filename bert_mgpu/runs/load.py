@@ -1,4 +1,4 @@
-"""A trained model for predictions, without a run around it."""
+"""Loads a trained model for predictions, without a run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from bert_mgpu.runs.predictor import Predictor
 def load(
     config: FinetuneConfig, folder: pathlib.Path, devices: Sequence[str]
 ) -> Predictor:
-    """The model of a folder, on devices of this process. Nothing is written.
+    """Loads the model of a folder onto devices of this process. Writes nothing.
 
-    config: of a run that predicts standard input. Raises UserError where the folder
-    holds no trained model.
+    config: of a run that predicts standard input. Raises UserError if the folder holds
+    no trained model.
     """
     run = finetune.prepare(config, folder, single_process(config.n_gpus, [*devices]))
     _, towers = train.train_or_load(run, use_best=config.use_best)

@@ -1,4 +1,4 @@
-"""The memory that training needs, by part, and what to do where it lacks."""
+"""The memory that training needs, by part, and what to do if there is too little."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from bert_mgpu.training import precision, rules
 
 
 def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, float]:
-    """Bytes of a device beyond TensorFlow's own, by part.
+    """The bytes of a device that training needs beyond TensorFlow's own, by part.
 
-    rows, length: of the widest batch of one tower; targets: masked words of a row.
+    rows, length: of the widest batch of one tower; targets: masked words per row.
     """
     config = run.config
     specs = run.task.param_specs()
@@ -28,9 +28,9 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
     gradients = sum(value.nbytes for value in trained.values())
     slots = sum(v.nbytes for v in run.optimizer.zero_slots(trained).values())
     batches = config.gradient_accumulation_steps * -(-config.n_gpus // len(run.devices))
-    # Partial sums of earlier batches: see `pairwise.sequential_pairwise_sum`.
+    # Stored sums of earlier micro-batches: see `pairwise.sequential_pairwise_sum`.
     partial_sums = (batches - 1).bit_length()
-    segments = -(-length // run.segment) if run.segment else 1  # rows of their own
+    segments = -(-length // run.segment) if run.segment else 1  # encoder rows
     activations = model_memory.activation_bytes(
         run.model.bert_config,
         rows * segments,
@@ -40,8 +40,9 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
         frozen=rules.frozen_layers(trained, run.model.bert_config.num_hidden_layers),
     )
     activations += model_memory.masked_lm_bytes(run.model.bert_config, rows * targets)
-    # Gradients are single tensors, then one vector, when the activations are freed.
-    # A compiled update writes over its inputs; 8-bit moments are updated in 32 bits.
+    # Once the activations are freed, the gradients exist as single tensors and as one
+    # vector. A compiled update overwrites its inputs; 8-bit moments are updated in 32
+    # bits.
     update = 0
     if config.xla == "off":
         update = gradients + slots
@@ -55,7 +56,7 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
         "gradients": (partial_sums + 1) * gradients,
         "activations and updates": working,
     }
-    if config.eval_every:  # weights that are cast for evaluations, and then kept
+    if config.eval_every:  # weights cast for evaluations are kept
         dtypes = precision.dtypes(specs, config.precision)
         cast = [name for name in specs if dtypes[name] != tf.float32]
         copies = sum(params[name].size * dtypes[name].size for name in cast)
@@ -68,7 +69,7 @@ def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, 
 
 
 def smaller_parts(run: Run, shortage: str) -> OutOfMemory:
-    """The error of a step that did not fit, with flags for smaller micro-batches."""
+    """The error for a step that did not fit, with flags for smaller micro-batches."""
     config = run.config
     rows, accumulated = config.train_batch_size, config.gradient_accumulation_steps
     if rows == 1:

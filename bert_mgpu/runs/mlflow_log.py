@@ -1,7 +1,8 @@
-"""A training in MLflow, with --mlflow: its settings, curves, scores and report.
+"""Logs a training in MLflow, with --mlflow: its settings, curves, scores and report.
 
-A thread reads them from the files of output_dir, so the training never waits for the
-store. What the store did not take is logged later, or when the same command runs again.
+A thread reads them from the files in output_dir, so the training never waits for the
+MLflow store. What the store did not accept is logged later, or when the same command
+runs again.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from bert_mgpu.runs import mlflow_state
 from bert_mgpu.runs.run import Run
 from bert_mgpu.training import recorder
 
-_SECONDS = 30.0  # between two looks at the files
-_MOST_METRICS, _MOST_PARAMS = 1000, 100  # of a request
-_LONGEST = 500  # characters of a value: older servers take no more
-_EXPERIMENT = "bert_mgpu"  # where MLflow's own variable names none
-# MLflow's own variables, where they are not set.
+_SECONDS = 30.0  # from one reading of the files to the next
+_MOST_METRICS, _MOST_PARAMS = 1000, 100  # in one request
+_LONGEST = 500  # characters of a value: older servers accept no more
+_EXPERIMENT = "bert_mgpu"  # unless MLflow's own variable names another
+# Values of MLflow's own variables, unless the user has set them.
 _SETTINGS = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",  # nothing goes to anyone but the store
-    "MLFLOW_ALLOW_FILE_STORE": "true",  # a folder is what the user asked for
+    "MLFLOW_DISABLE_TELEMETRY": "true",  # nothing is sent to anyone but the store
+    "MLFLOW_ALLOW_FILE_STORE": "true",  # the user asked for a folder
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # the next look tries again
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # the next reading tries again
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-_FINISHED, _FAILED, _KILLED = "FINISHED", "FAILED", "KILLED"  # MLflow's words
+_FINISHED, _FAILED, _KILLED = "FINISHED", "FAILED", "KILLED"  # MLflow's names
 
 
 @contextlib.contextmanager
 def following(run: Run) -> Iterator[None]:
-    """Logs the training that runs inside, in the first process.
+    """Logs the training that runs in this context, from the first process.
 
-    Raises UserError where MLflow cannot use the URI of --mlflow.
+    Raises UserError if MLflow cannot use the URI of --mlflow.
     """
     config = run.config
     if not (config.mlflow and config.do_train) or run.topology.group.rank > 0:
@@ -57,7 +58,7 @@ def following(run: Run) -> Iterator[None]:
         while not ended.wait(pause):
             began = time.thread_time()
             log.update()
-            # Long files are read less often: that takes 2 % of a core at most.
+            # Long files are read less often: reading takes at most 2 % of a core.
             pause = max(_SECONDS, 50 * (time.thread_time() - began))
 
     thread = threading.Thread(target=follow, daemon=True)
@@ -76,25 +77,25 @@ def following(run: Run) -> Iterator[None]:
 
 
 class MlflowLog:
-    """The run in MLflow that the run of an output_dir has.
+    """The run in MLflow that belongs to the run of an output_dir.
 
-    It is begun, or gone on with, when there is something to log: a command that is
+    It is created, or continued, when there is something to log: a command that is
     refused leaves no trace.
     """
 
     def __init__(self, uri: str, config: RunConfig, output_dir: pathlib.Path):
         self._uri, self._config, self._output_dir = uri, config, output_dir
         self._client = _client(uri)
-        self._run_id: str | None = None  # until it is begun
+        self._run_id: str | None = None  # None until it is begun
         self._has_warned = False
 
     def update(self) -> None:
-        """Logs the records that are new in the files."""
+        """Logs the new records of the files."""
         with self._unharmed():
             self._log(_curves(self._output_dir))
 
     def end(self, status: str) -> None:
-        """Logs what is left, of a whole run its results and files, and the status."""
+        """Logs the last records, a finished run's results and files, its status."""
         with self._unharmed():
             self._log(_curves(self._output_dir))
             if status == _FINISHED:
@@ -108,7 +109,7 @@ class MlflowLog:
 
     @contextlib.contextmanager
     def _unharmed(self) -> Iterator[None]:
-        """Whatever fails here does not end the training: it is told once."""
+        """Keeps any failure inside from ending the training; warns of the first one."""
         try:
             yield
         except (Interrupted, Preempted):  # signals, which can arrive here too
@@ -125,19 +126,19 @@ class MlflowLog:
             self._run_id = None  # it may have been deleted
 
     def _log(self, records: list[dict[str, Any]]) -> None:
-        """Logs records that come after those that are logged already."""
+        """Logs the records that come after those already logged."""
         from mlflow.entities import Metric
 
         logged = mlflow_state.read(self._output_dir, self._uri)["logged"]
         if all(row["step"] <= logged.get(row["set"], -1) for row in records):
             return
-        run_id = self._begun()  # another one may have nothing yet
+        run_id = self._begun()  # if this is a new run, nothing is logged yet
         logged = mlflow_state.read(self._output_dir, self._uri)["logged"]
         metrics: list[Metric] = []
         when = time.time()
         for record in records:
             name, step = record["set"], record["step"]
-            # An evaluation has no time: that of the training's record before it.
+            # An evaluation has no time: it gets that of the training record before it.
             when = record.get("time", when)
             if step <= logged.get(name, -1):
                 continue
@@ -156,12 +157,12 @@ class MlflowLog:
             self._send(run_id, metrics, logged)
 
     def _send(self, run_id: str, metrics: list[Any], logged: dict[str, int]) -> None:
-        """Logs metrics; logged: the last step of each set, with them."""
+        """Logs metrics; logged: the last step of each set after that."""
         self._client.log_batch(run_id, metrics)
         mlflow_state.write(self._output_dir, self._uri, run_id, logged=logged)
 
     def _begun(self) -> str:
-        """The id of the run, which has its settings now: a new one, if it is gone."""
+        """The id of the run, with its settings logged; a new run if the old is gone."""
         client, state = self._client, mlflow_state.read(self._output_dir, self._uri)
         run_id = state["run_id"]
         if run_id and run_id == self._run_id:
@@ -182,11 +183,11 @@ class MlflowLog:
         return run_id
 
     def _describe(self, run_id: str) -> None:
-        """Logs flags as params, and as tags what run.json says of the run."""
+        """Logs flags as params, and other facts of run.json as tags."""
         from mlflow.entities import Param, RunTag
 
         facts = files.read_json(self._output_dir / run_files.RUN)
-        # MLflow lets no param change: those of the first command stay.
+        # MLflow does not allow a param to change: those of the first command stay.
         known = self._client.get_run(run_id).data.params
         params = [
             Param(name, value)
@@ -201,15 +202,15 @@ class MlflowLog:
 
 
 def _client(uri: str) -> Any:
-    """MLflow's client. Raises UserError where it takes no such URI."""
+    """MLflow's client. Raises UserError if MLflow does not accept the URI."""
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    from mlflow import MlflowClient  # it takes seconds to import
+    from mlflow import MlflowClient  # takes seconds to import
 
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     try:
         return MlflowClient(tracking_uri=uri)
-    except Exception as error:  # its own, the disk's, those of a database
+    except Exception as error:  # of MLflow, a disk or a database
         raise UserError(
             f"--mlflow={uri}: {_cause(error)}: pass a folder, or the address of a"
             " server, such as http://localhost:5000"
@@ -217,7 +218,7 @@ def _client(uri: str) -> Any:
 
 
 def _cause(error: BaseException) -> str:
-    """An error in one short line; of a connection or a disk, what is at its bottom."""
+    """An error in one short line; if OSErrors led to it, the innermost of them."""
     told, inner = error, error.__context__
     while inner:
         told = inner if isinstance(inner, OSError) else told
@@ -226,7 +227,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _params(config: RunConfig, flags: dict[str, Any]) -> dict[str, str]:
-    """The flags of run.json that were given or do not have their defaults."""
+    """The flags of run.json that were given or differ from their defaults."""
     defaults = {field.name: field.default for field in fields(type(config))}
     chosen = {
         name: value
@@ -243,7 +244,7 @@ def _params(config: RunConfig, flags: dict[str, Any]) -> dict[str, str]:
 
 
 def _tags(facts: dict[str, Any], output_dir: pathlib.Path) -> dict[str, str]:
-    """Versions, host, devices, task and folder of a run; facts: of run.json."""
+    """The versions, host, devices, task and folder of a run; facts: from run.json."""
     training = facts["training"]
     tags = facts["versions"] | {
         "host": training["host"],
@@ -255,7 +256,7 @@ def _tags(facts: dict[str, Any], output_dir: pathlib.Path) -> dict[str, str]:
 
 
 def _curves(output_dir: pathlib.Path) -> list[dict[str, Any]]:
-    """The records of the training and of the evaluations on its way, by step."""
+    """The records of the training and of the evaluations during it, sorted by step."""
     training = recorder.read_records(output_dir / run_files.METRICS)
     records = [{"set": "train", **record} for record in training]
     records += evaluator.read_history(output_dir)
@@ -263,7 +264,7 @@ def _curves(output_dir: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def _results(output_dir: pathlib.Path) -> list[dict[str, Any]]:
-    """The scores of each eval_results*.txt, as records of a set of the file's name."""
+    """The scores of each eval_results*.txt, as records; the set is the file's name."""
     records = []
     for path in _evaluations(output_dir):
         scores = result_files.read_evaluation(path)
@@ -273,12 +274,12 @@ def _results(output_dir: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def _artifacts(output_dir: pathlib.Path) -> list[pathlib.Path]:
-    """The files that MLflow keeps with a run: what it was and what it scored."""
+    """The files that are stored with the run in MLflow: its settings and its scores."""
     paths = [output_dir / name for name in (run_files.RUN, run_files.REPORT_PAGE)]
     return [path for path in paths if path.is_file()] + _evaluations(output_dir)
 
 
 def _evaluations(output_dir: pathlib.Path) -> list[pathlib.Path]:
-    """The files of scores, one for each set."""
+    """The files of scores, one for each evaluated set."""
     stem = pathlib.Path(result_files.evaluation_file()).stem
     return sorted(output_dir.glob(f"{stem}*.txt"))

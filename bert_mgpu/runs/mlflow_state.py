@@ -1,4 +1,4 @@
-"""mlflow.json: which run in MLflow an output_dir has, and what is there already."""
+"""mlflow.json: the run in MLflow of an output_dir, and what is already logged there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bert_mgpu.core.errors import UserError
 
 
 def read(output_dir: pathlib.Path, uri: str) -> dict[str, Any]:
-    """The id of the run in this store, and the last step of each set that is there."""
+    """The id of the run in this store, and the last step logged there for each set."""
     state: dict[str, Any] = {"uri": uri, "run_id": None, "logged": {}}
     with contextlib.suppress(UserError):
         found = files.read_json(output_dir / run_files.MLFLOW)
@@ -29,10 +29,10 @@ def write(
 
 
 def is_there(client: Any, run_id: str) -> bool:
-    """Whether MLflow has the run, and nobody deleted it."""
+    """Whether MLflow has the run and nobody has deleted it."""
     try:
         return client.get_run(run_id).info.lifecycle_stage == "active"
-    except Exception as error:  # an MlflowException, or the network's
+    except Exception as error:  # an MlflowException or a network error
         if getattr(error, "error_code", None) != "RESOURCE_DOES_NOT_EXIST":
             raise
         return False

@@ -27,13 +27,13 @@ from bert_mgpu.runs.train import start
 from bert_mgpu.training import loop
 from bert_mgpu.training.towers import Towers
 
-_FILLED = 0.9  # fraction of a memory to plan for: estimates are not exact
+_FILLED = 0.9  # fraction of the memory to plan for, as estimates are not exact
 _HIGH_RATE = 1e-4  # google-research/bert trains with 2e-5 to 5e-5
 _MANY_TOWERS = 4
-_KEPT = 99  # per cent of the rows that a proposed length leaves untruncated
-_LONG = 24 * 3600.0  # seconds on a CPU; above it a smaller model is proposed
-_SAMPLED_STEPS = 50  # searched for a batch of the usual size
-_PROBES = 3  # steps that are timed, after one that compiles
+_KEPT = 99  # per cent of the rows that a proposed length does not truncate
+_LONG = 24 * 3600.0  # seconds on a CPU above which a smaller model is proposed
+_SAMPLED_STEPS = 50  # steps that are searched for a batch of the usual size
+_PROBES = 3  # steps that are timed, after those that compile
 
 
 def show(run: Run) -> None:
@@ -53,7 +53,7 @@ def show(run: Run) -> None:
     _show("batch", iter([run.batch_in_words]))
     _show("steps", _steps(run, plan.steps, state.step, rows=len(rows)))
     _show("learning rate", _rate(run, plan))
-    if rows.notes:  # made from texts by this run
+    if rows.notes:  # the rows were made from texts by this run
         _show("max_seq_length", _length(run, rows.notes))
     _show("padding", _padding(config.padding, fractions, tokens))
     _show("parameters", _parameters(run))
@@ -169,7 +169,7 @@ def _parameters(run: Run) -> Iterator[str]:
 
 def _memory(run: Run, rows: int, length: int, *, targets: int = 0) -> Iterator[str]:
     config, parts = run.config, memory.by_part(run, rows, length, targets=targets)
-    free = devices.free_memory(run.devices)  # beside what the towers hold already
+    free = devices.free_memory(run.devices)  # beyond what the towers already take
     total = math.inf if free is None else parts["weights"] + parts["slots"] + free
     of_total = "" if free is None else f", of {units.size_text(total)}"
     yield f"about {units.size_text(sum(parts.values()))} a device{of_total}:"
@@ -177,7 +177,7 @@ def _memory(run: Run, rows: int, length: int, *, targets: int = 0) -> Iterator[s
     if free is None:
         return
     tower_rows = config.train_batch_size * config.gradient_accumulation_steps
-    # The largest micro-batch that makes the same steps and fits.
+    # The largest micro-batch that gives the same steps and fits.
     for batch in (n for n in range(tower_rows, 0, -1) if tower_rows % n == 0):
         accumulated = tower_rows // batch
         changed = dataclasses.replace(
@@ -214,10 +214,10 @@ def _time(
     ratio: float,
     shapes: int,
 ) -> Iterator[str]:
-    """The time of so many steps, measured on a few.
+    """The time of this many steps, estimated from a few that are measured.
 
     ratio: tokens of a mean step over those of the last batch; shapes: the number of
-    shapes of batches, for each of which a step is compiled.
+    batch shapes, for each of which a step is compiled.
     """
     try:
         first, step = _probe(towers, batches)
@@ -260,7 +260,7 @@ def _time(
 def _probe(
     towers: Towers, batches: Sequence[Batch]
 ) -> tuple[tuple[float, float], float]:
-    """(seconds and processor time of the first step, seconds of the last batch's)."""
+    """((wall, CPU) seconds of the first step; median seconds with the last batch)."""
     times = []
     for step, batch in enumerate([*batches, *[batches[-1]] * _PROBES]):
         began = time.perf_counter(), time.process_time()
@@ -271,7 +271,7 @@ def _probe(
 
 
 def _products(bert_config: BertConfig, length: int) -> float:
-    """Multiplications for a token, up to a factor."""
+    """The number of multiplications per token, up to a constant factor."""
     width, inner = bert_config.hidden_size, bert_config.intermediate_size
     dense = 4 * width * width + 2 * width * inner
     return bert_config.num_hidden_layers * (dense + 2 * length * width)

@@ -1,4 +1,4 @@
-"""Predictions that are printed: of standard input as it comes, and of one text."""
+"""Prints predictions: for rows of standard input as they arrive, and for one text."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class BadRow(NamedTuple):
 
 
 def predict(run: FinetuningRun, towers: Towers) -> None:
-    """Writes a line of JSON, as in predictions.jsonl, for each row that is read.
+    """Writes a line of JSON, as in predictions.jsonl, for each row of standard input.
 
-    Rows that have come by now are predicted together, up to a batch. The stream ends
+    Rows that have arrived so far are predicted together, up to a batch. The stream ends
     with the input, or when nobody reads the output any more. A row that cannot be read
-    is answered by its error; with --strict it ends the stream, after the predictions of
-    the rows before it.
+    is answered with its error; with --strict it ends the stream, after the predictions
+    of the rows before it.
     """
     say("predicting standard input, one line at a time, until it ends")
     predictor, count, bad = Predictor.of_run(run, towers), 0, 0
@@ -79,7 +79,7 @@ def answer(run: FinetuningRun, towers: Towers) -> None:
 
 
 def _drawn(display: Display) -> str:
-    """The text of an answer, and a line with a bar for each value."""
+    """The text of a prediction, and a line with a bar for each of its values."""
     lines = [display.text]
     width = max((terminal.width(name) for name, _ in display.bars), default=0)
     width = min(width, terminal.WIDTH - _BAR - _SHARE - 2)

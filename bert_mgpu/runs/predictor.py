@@ -1,4 +1,4 @@
-"""A trained model that answers examples, a few at a time."""
+"""A trained model that predicts examples, a few at a time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bert_mgpu.tasks.dataset import TaskDataset
 from bert_mgpu.text import truncation
 from bert_mgpu.training.towers import Towers
 
-_MOST_UNKNOWN, _LONGEST_CUT = 20, 2000  # words, characters that are shown
+_MOST_UNKNOWN, _LONGEST_CUT = 20, 2000  # the most words and characters that are shown
 
 
 @dataclasses.dataclass(frozen=True)
 class Predictor:
-    """The parts of a trained model that predictions take, in one process."""
+    """The parts of a trained model that predictions need, in one process."""
 
     task: FinetuningTask
     data: TaskDataset
@@ -34,7 +34,7 @@ class Predictor:
 
     @classmethod
     def of_run(cls, run: FinetuningRun, towers: Towers) -> Predictor:
-        """Batches have few shapes, since the numbers of examples differ."""
+        """The predictor of a run, with few batch shapes, however many examples come."""
         expect_few_shapes()
         settings = run.forward_settings("predict", predicting=True)
         settings = dataclasses.replace(settings, streams=True)
@@ -42,18 +42,19 @@ class Predictor:
 
     @property
     def batch(self) -> int:
-        """The examples that the towers take at once."""
+        """The number of examples that the towers take at once."""
         return self.towers.n_towers * self.settings.batch_size
 
     @functools.cached_property
     def vectors(self) -> TextVectors:
-        """The vectors of texts, by the encoder of this model."""
+        """Computes the vectors of texts with the encoder of this model."""
         return TextVectors(self.data.model, self.towers, self.settings)
 
     def predict(self, examples: Sequence[Example]) -> Predictions:
-        """Raises OutOfMemory where not even one example fits, Diverged: `forward`.
+        """The predictions of these examples.
 
-        NotFinite, which is one, has the number of an example.
+        Raises OutOfMemory if not even one example fits, and Diverged as `forward` does:
+        if it is a NotFinite, its row is the index of an example.
         """
         try:
             rows, outputs = self._infer(examples)
@@ -64,9 +65,9 @@ class Predictor:
         return self._decide(examples, rows, outputs)
 
     def answers(self, examples: Sequence[Example]) -> list[dict[str, Any]]:
-        """The outputs of an exported model for each example, as JSON values.
+        """The outputs for each example, as an exported model has them, as JSON values.
 
-        Where an example may have several rows they are the records of predictions.
+        If an example may have several rows, the records of predictions instead.
         """
         rows, outputs = self._infer(examples)
         if self._has_rows:
@@ -83,8 +84,9 @@ class Predictor:
     def explain(self, example: Example) -> dict[str, Any]:
         """A prediction for people, with what the model did not read, as JSON values.
 
-        The fields of `Display`. tokens: that it read, of: that the texts have; cut: the
-        text that was left out; unknown: words that became [UNK].
+        The fields of `Display`, and tokens: how many the model read; of: how many
+        the texts have; cut: the text left out; unknown: words that became [UNK]. The
+        first three are missing if an example may have several rows.
         """
         display = self.task.display(self.predict([example]).records[0])
         answer: dict[str, Any] = display._asdict()
@@ -98,7 +100,7 @@ class Predictor:
             if token == tokenizer.unk_id
         }
         answer["unknown"] = [*unknown][:_MOST_UNKNOWN]
-        if not self._has_rows:  # but one, as `fit_row` makes it
+        if not self._has_rows:  # one row, as `fit_row` makes it
             counts = [len(own) for own in pieces]
             kept = truncation.fit_row(
                 range(counts[0]),
@@ -116,7 +118,7 @@ class Predictor:
 
     @property
     def _has_rows(self) -> bool:
-        """Whether an example may have several rows, or need several passes."""
+        """Whether an example may have several rows or need several passes."""
         family = self.data.family
         return family.has_windows or not family.exportable
 
@@ -135,8 +137,8 @@ class Predictor:
 
 
 def _as_json(values: np.ndarray) -> list[Any]:
-    """[rows, ...] as lists of plain numbers or texts."""
-    if values.dtype == object:  # texts, as TensorFlow has them
+    """An array [rows, ...] as nested lists of plain numbers or texts."""
+    if values.dtype == object:  # texts, which TensorFlow returns as bytes
         return [text.decode() for text in values.tolist()]
     plain: list[Any] = values.tolist()
     return plain
@@ -145,6 +147,6 @@ def _as_json(values: np.ndarray) -> list[Any]:
 def _left_out(
     text: str, pieces: Sequence[tuple[int, int, int]], kept: Sequence[int]
 ) -> str:
-    """The part of a text whose tokens were not kept; they stand together."""
+    """The part of a text whose tokens were not kept, which are contiguous."""
     lost = sorted({*range(len(pieces))} - {*kept})
     return text[pieces[lost[0]][1] : pieces[lost[-1]][2]] if lost else ""

@@ -1,4 +1,4 @@
-"""A pretraining run from start to end: train, evaluate, score, export."""
+"""A pretraining run from start to finish: train, evaluate, score, export."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pretrain(
 ) -> None:
     """Trains, evaluates, scores and exports as the flags ask.
 
-    Raises RunError where the run ends early.
+    Raises RunError if the run ends early.
     """
     config = identity.with_original_random_numbers(config, [output_dir], topology.group)
     # 1. The model without its weights, the records, the task.
@@ -60,9 +60,9 @@ def pretrain(
         plan.show(run)
         return
     with mlflow_log.following(run):
-        # 2. The weights: trained, or as they were saved.
+        # 2. The weights: trained by this run, or loaded.
         state, towers = train.train_or_load(run)
-        # 3. Their use.
+        # 3. The uses of the model.
         if config.do_eval:
             stages.evaluate(run, towers, state.step, names=[MAIN])
         if config.do_predict:
@@ -73,7 +73,7 @@ def pretrain(
 def _has_next_sentence_head(
     output_dir: pathlib.Path, init_checkpoint: str | None
 ) -> bool:
-    """Whether the trained model has a head for next sentences."""
+    """Whether the trained model has a head for next-sentence prediction."""
     trained = bool(train_state.saved_steps(output_dir))
     path = str(output_dir) if trained else init_checkpoint
     return path is not None and NEXT_HEAD in initial_weights.open_weights(path).specs

@@ -1,4 +1,4 @@
-"""report.html at the end of a run."""
+"""Writes report.html at the end of a run."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from bert_mgpu.evaluation.verdict import ReportFacts
 from bert_mgpu.runs import learnt
 from bert_mgpu.runs.run import FinetuningRun
 
-_PADDED_STEPS = 50  # from which the fractions of padding are computed
+_PADDED_STEPS = 50  # steps from which the fractions of padding are computed
 
 
 def write(run: FinetuningRun, scored: Mapping[str, Any], told: learnt.Told) -> None:
     """Writes the report of a training or an evaluation, in the first process.
 
-    scored: the scored rows of each set that was evaluated; told: what was said of them.
+    scored: the scored rows of each evaluated set; told: what was logged about them.
     """
     config, task, data = run.config, run.task, run.data
     if not (config.report and (config.do_train or config.do_eval)):
         return
-    # All processes read, even where a package is missing: it is a collective operation.
+    # All processes read, even if a package is missing: it is a collective operation.
     sets = {name: data.read(name)[0] for name in data.needed}
     warnings = data.warnings
     if run.topology.group.rank > 0:

@@ -1,4 +1,4 @@
-"""The state that a run starts from: a resumed, an initialised or a trained one."""
+"""The state from which a run starts: resumed, initialised or trained."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.runs.identity import check_identity
 from bert_mgpu.training import precision
 
-_TRAINING = "training"  # of run.json
+_TRAINING = "training"  # key in run.json
 
 
 def training_state(
@@ -41,11 +41,11 @@ def training_state(
     new_head_warnings: Mapping[str, str],
     labels: Sequence[str] = (),
 ) -> TrainState:
-    """The state to train from: the newest of output_dir, else the first weights.
+    """The state to train from: the newest in output_dir, else the initial weights.
 
     model: its vocabulary may be larger than that of --init_checkpoint. first_slots:
-    gives the optimizer's slots for weights, before the first step. new_head_warnings:
-    see `core.task.Task`.
+    returns the optimizer's slots before the first step, given the weights.
+    new_head_warnings: see `core.task.Task`.
     """
     saved = train_state.newest(output_dir, say)
     if saved is None:
@@ -69,7 +69,7 @@ def training_state(
     check_identity(config, state.identity, identity, output_dir=output_dir)
     params = _checked(state.params, specs, prefix)
     first = first_slots(params)
-    if precision.scaling(state.slots):  # of several processes, where one goes on
+    if precision.scaling(state.slots):  # saved by several processes, resumed by one
         first = precision.first_state() | first
     absent = set(first) - set(state.slots) - set(tensor_names.STATE)
     for name in first.keys() & state.slots.keys():
@@ -117,7 +117,7 @@ def training_state(
 def _checked(
     params: Mapping[str, np.ndarray], specs: params_lib.Specs, prefix: str
 ) -> dict[str, np.ndarray]:
-    """The model's weights of a checkpoint. Raises UserError where they do not fit."""
+    """The weights that the model needs. Raises UserError if any is missing or unfit."""
     for name, (shape, _) in specs.items():
         value = params.get(name)
         if value is None or value.shape != shape or value.dtype != np.float32:
@@ -138,10 +138,11 @@ def trained_state(
     *,
     output_dir: pathlib.Path,
 ) -> TrainState:
-    """The trained weights to use: the newest of output_dir, else --init_checkpoint.
+    """The trained weights to use: the newest in output_dir, else --init_checkpoint.
 
-    Raises UserError where the head is not trained, whose predictions would be random,
-    or the flags name another vocabulary or config than the model was trained with.
+    Raises UserError if the head is not trained, so that its predictions would be
+    random, or if the flags name another vocabulary or config than the model was trained
+    with.
     """
     saved = train_state.newest(output_dir, say)
     if saved is not None:
@@ -173,7 +174,7 @@ def _absolute(path: str | None) -> str | None:
 
 
 def _began_from(output_dir: pathlib.Path) -> str | None:
-    """--init_checkpoint when the run of output_dir began; None if it is not known."""
+    """--init_checkpoint when the run in output_dir began; None if it is not known."""
     try:
         flags = files.read_json(output_dir / run_files.RUN)["flags"]
         return _absolute(flags["init_checkpoint"])
@@ -182,7 +183,7 @@ def _began_from(output_dir: pathlib.Path) -> str | None:
 
 
 def keep_task(task: Mapping[str, Any], output_dir: pathlib.Path) -> None:
-    """Adds the task to the run.json of an earlier version, which did not keep it."""
+    """Adds the task to the run.json of an older version, which did not store it."""
     path = output_dir / run_files.RUN
     if not path.is_file() or run_folder.read_task(path):
         return
@@ -195,12 +196,12 @@ def _as_json(facts: dict[str, Any]) -> str:
 
 
 def _now() -> str:
-    """The time of this machine, with its zone: 2026-11-26T18:03:59+00:00."""
+    """The local time with its time zone, such as 2026-11-26T18:03:59+00:00."""
     return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def _training(output_dir: pathlib.Path) -> dict[str, Any]:
-    """What run.json says of the training until now."""
+    """The beginning and the seconds of the training so far, from run.json."""
     try:
         found = files.read_json(output_dir / run_files.RUN)[_TRAINING]
         return {"began": str(found["began"]), "seconds": float(found["seconds"])}
@@ -209,7 +210,7 @@ def _training(output_dir: pathlib.Path) -> dict[str, Any]:
 
 
 def note_time(output_dir: pathlib.Path, seconds: float, *, ended: bool) -> None:
-    """Adds the seconds that a part of a training took to run.json, and its end."""
+    """Adds the seconds of a part of a training to run.json, and its end if reached."""
     path = output_dir / run_files.RUN
     facts = files.read_json(path)
     before = facts[_TRAINING]["seconds"]
@@ -229,7 +230,7 @@ def write_run_files(
     devices: Sequence[str],
     output_dir: pathlib.Path,
 ) -> None:
-    """Writes the files about this run for later ones, and for people: run.json, ...
+    """Writes the files that describe this run to later runs and people: run.json, ...
 
     task: see `run.Data`; devices: in words.
     """

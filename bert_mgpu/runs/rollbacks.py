@@ -1,4 +1,4 @@
-"""Trainings that diverge: where, and how they go on from an earlier step."""
+"""Where a training diverged, and how it goes on from an earlier step."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from bert_mgpu.runs.run import Run
 from bert_mgpu.training import divergence
 from bert_mgpu.training.towers import Towers
 
-MOST = 3  # times that a training goes back
+MOST = 3  # rollbacks of a training
 
 
 class Rollback(NamedTuple):
-    """A return to an earlier step, from which on the learning rate is half as high."""
+    """A return to an earlier step, from which the learning rate is halved."""
 
-    diverged: int  # the step, from 1
-    step: int  # the checkpoint to which it went back, 0 for the start
-    seen: str
+    diverged: int  # the step that diverged, from 1
+    step: int  # of the checkpoint to which training returned, 0 for the start
+    seen: str  # see `DivergedStep`
 
 
 def located(
     error: DivergedStep, run: Run, rows: Rows, *, towers: Towers
 ) -> DivergedStep:
-    """The error, with the layer and tower of the first number that is not finite, where
-    the step can be repeated (see `divergence`); else the log says so.
+    """The error, with the layer and tower of the first number that is not finite if the
+    step can be repeated (see `divergence`); otherwise the log says that it is unknown.
 
-    By all processes: each looks at its own towers.
+    All processes call this: each examines its own towers.
     """
     run.topology.group.pausing()
     step = error.step - 1
@@ -44,7 +44,7 @@ def located(
     why = "with the weights as later steps have moved them it is finite"
     try:
         found = towers.not_finite(pipeline.collate(rows, own), step)
-    except tf.errors.OpError:  # it may need more memory than a step
+    except tf.errors.OpError:  # the search may need more memory than a step
         found, why = {}, "it could not be repeated"
     named = {str(tower): place for tower, place in found.items()}
     every: dict[int, str] = {}
@@ -56,9 +56,9 @@ def located(
 
 
 def read(run: Run, of: str) -> list[Rollback]:
-    """Those of the run in output_dir, which the first process reads.
+    """The rollbacks of the run in output_dir, which the first process reads.
 
-    of: the fingerprint of its identity.
+    of: the fingerprint of the run's identity.
     """
     group = run.topology.group
     own = {"rollbacks": _read(run, of) if group.rank == 0 else []}
@@ -75,7 +75,7 @@ def _read(run: Run, of: str) -> list[Rollback]:
     try:
         content = files.read_json(path)
         known = content.get("of", of if newest else None)  # older files have none
-        # Of another training, which saved nothing.
+        # The file belongs to another training, which saved nothing.
         if content["learning_rate"] != rate or known != of:
             return []
         found = [
@@ -89,10 +89,10 @@ def _read(run: Run, of: str) -> list[Rollback]:
 
 
 def roll_back(error: DivergedStep, run: Run, of: str) -> None:
-    """Keeps in output_dir that the training goes back to its newest checkpoint.
+    """Records in output_dir that the training goes back to its newest checkpoint.
 
     of: the fingerprint of the run's identity.
-    Raises the error where that is not asked for, or was done too often.
+    Raises the error if the flags do not ask for this, or it has happened too often.
     """
     if run.config.on_divergence != "rollback":
         raise error
@@ -117,4 +117,4 @@ def roll_back(error: DivergedStep, run: Run, of: str) -> None:
             f" learning rate from there ({len(after)} of {MOST} times)",
             "yellow",
         )
-    group.all_gather(b"")  # no process reads it before it is written
+    group.all_gather(b"")  # no process reads the file before it is written

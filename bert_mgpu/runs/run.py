@@ -24,42 +24,42 @@ from bert_mgpu.training.optimizers import Optimizer
 from bert_mgpu.training.programs import Compilation
 from bert_mgpu.training.towers import Towers
 
-_ROWS_ON_GPU = 64  # fewer leave most of a card idle
-# Batches of a shape after which its program is compiled: then it has cost about as much
-# time as XLA takes, and compiled it takes a quarter less (measured on 2 cores).
+_ROWS_ON_GPU = 64  # fewer leave most of a GPU idle
+# Batches of a shape after which its program is compiled: by then they have taken about
+# as long as XLA takes, and compiled ones take a quarter less (measured on 2 cores).
 FREQUENT = 50
 
 
 class Data(Protocol):
     """The sets of rows of a run."""
 
-    flag: str  # by which a user names the files
+    flag: str  # with which a user names the files
 
     @property
     def task(self) -> Mapping[str, Any]:
-        """The task as run.json keeps it, as JSON values; empty where there is none."""
+        """The task as stored in run.json, as JSON values; empty if there is none."""
         ...
 
     def load(self, split: str) -> tuple[Rows, str]:
-        """(rows, a fingerprint of them) of a set, described in the log."""
+        """(the rows of a set, their fingerprint); logs a description."""
         ...
 
     def load_training(self) -> tuple[Rows, str]:
-        """The same of the rows to train on, which may be drawn anew in each epoch."""
+        """Like `load`, for the training rows, which may be drawn anew in each epoch."""
         ...
 
     def check(self, split: str, scored: Any) -> None:
-        """Raises UserError where the scored rows of a set have nothing to score."""
+        """Raises UserError if there is nothing to score in the scored rows of a set."""
         ...
 
     def examples(self, split: str) -> Sequence[Example]:
-        """The texts of a set, where it has any."""
+        """The texts of a set, if it has any."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """The parts of a run."""
+    """The parts of a run, and the settings that follow from them."""
 
     config: RunConfig
     model: Pretrained
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def frozen(self) -> list[str]:
-        """The parameters that are not trained."""
+        """The names of the parameters that are not trained."""
         config, layers = self.config, self.model.bert_config.num_hidden_layers
         names = [*self.task.param_specs()]
         try:
@@ -83,7 +83,7 @@ class Run:
             )
         except ValueError as error:
             raise UserError(str(error)) from None
-        # Without a gradient, weight decay would wear unused parameters down.
+        # Unused parameters have no gradient: weight decay alone would shrink them.
         frozen = self.task.unused_params | set(asked)
         if frozen.issuperset(names):
             raise UserError(
@@ -109,12 +109,12 @@ class Run:
 
     @property
     def compilation(self) -> Compilation:
-        """What XLA compiles: passes through the model or not. Always the update,
-        unless --xla=off.
+        """What XLA compiles: the update, unless --xla=off, and perhaps passes through
+        the model.
 
         On a CPU, XLA multiplies bfloat16 at half TensorFlow's speed. Rows of a stream
-        have many shapes, and must not wait for each to be compiled: only the frequent
-        ones are.
+        have many shapes and must not wait until each is compiled: only frequent shapes
+        are.
         """
         config = self.config
         slow = config.precision == "bfloat16" and "CPU" in self.devices[0]
@@ -125,7 +125,7 @@ class Run:
 
     @property
     def batch(self) -> int:
-        """Examples of an optimizer step."""
+        """The number of examples in an optimizer step."""
         config = self.config
         parts = self.topology.n_towers * config.gradient_accumulation_steps
         return config.train_batch_size * parts
@@ -146,9 +146,9 @@ class Run:
     def forward_settings(
         self, name: str, *, predicting: bool = False
     ) -> ForwardSettings:
-        """The settings of forward passes. A GPU takes larger batches by default.
+        """The settings of forward passes. The default batch is larger on a GPU.
 
-        name: of the passes.
+        name: of the passes, in the log and in errors.
         """
         config = self.config
         rows = config.prediction_batch if predicting else config.eval_batch_size
@@ -166,7 +166,7 @@ class Run:
 
     @property
     def segment(self) -> int | None:
-        """Tokens of a segment, where rows may have several; else None."""
+        """The tokens of a segment, if rows may have several segments; else None."""
         config = self.config
         has_several = config.row_length > config.max_seq_length
         return config.max_seq_length if has_several else None
@@ -215,11 +215,11 @@ def make_towers(run: Run) -> Towers:
 
 
 def expect_few_shapes() -> None:
-    """TensorFlow warns of our few shapes no more."""
+    """Hides TensorFlow's retracing warnings about this package's few batch shapes."""
     logging.getLogger("tensorflow").addFilter(_is_no_retracing)
 
 
 def _is_no_retracing(record: logging.LogRecord) -> bool:
-    """To TensorFlow's eyes they are many."""
+    """False for TensorFlow's warning that a function of `Towers` is retraced often."""
     message = record.getMessage()
     return not ("tf.function retracing" in message and "Towers._" in message)

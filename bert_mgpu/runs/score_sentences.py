@@ -1,4 +1,4 @@
-"""Pseudo-perplexity of sentences, by a pretrained model."""
+"""Scores sentences by their pseudo-perplexity under a pretrained model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bert_mgpu.tasks.masked_lm.pseudo_perplexity import MaskedWords, Scoring
 
 
 def score(run: Run, params: Mapping[str, np.ndarray]) -> None:
-    """Writes the pseudo-perplexity of the lines of --predict_file."""
+    """Writes the pseudo-perplexity of each line of --predict_file."""
     config, bert_config = run.config, run.model.bert_config
     texts = [text for _, text in text_files.read_lines(str(config.predict_file))]
     rows = MaskedWords(texts, run.model.required_tokenizer, config.max_seq_length)
@@ -33,7 +33,7 @@ def score(run: Run, params: Mapping[str, np.ndarray]) -> None:
         f" {rows.truncated} lines are truncated at {config.max_seq_length} tokens"
     )
     task = Scoring(bert_config, config.max_seq_length, int(rows.target_counts.max()))
-    # It has fewer parameters: those that the training freezes may not be among them.
+    # The task has fewer parameters, perhaps none of those that the training freezes.
     unfrozen = dataclasses.replace(config, freeze=None, freeze_layers=None)
     towers = make_towers(dataclasses.replace(run, config=unfrozen, task=task))
     towers.load({name: params[name] for name in task.param_specs()}, {})

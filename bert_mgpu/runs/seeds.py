@@ -1,4 +1,4 @@
-"""One run for each of --seeds, and their mean scores."""
+"""One run for each of --seeds, and the mean scores over all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bert_mgpu.tasks import sources
 
 
 def run(config: FinetuneConfig, output_dir: pathlib.Path, topology: Topology) -> None:
-    """Fine-tunes with one seed, or several. Raises RunError where a run ends early."""
+    """Fine-tunes with one or several seeds. Raises RunError if a run ends early."""
     if config.seeds > 1:
         _run_each(config, output_dir, topology)
     else:
@@ -30,7 +30,7 @@ def _locked(
 ) -> contextlib.AbstractContextManager[object]:
     """Locks a seed's folder, which is the output_dir of a run of its own.
 
-    Raises UserError where another run works in it.
+    Raises UserError if another run is using it.
     """
     if topology.group.rank > 0:
         return contextlib.nullcontext()
@@ -43,7 +43,7 @@ def _run_each(
     """Runs each seed in a folder of its own, then writes seeds.json."""
     seeds = range(config.seed, config.seed + config.seeds)
     folders = [output_dir / run_files.SEED.format(seed) for seed in seeds]
-    # The same samples for all seeds.
+    # All seeds draw the same samples.
     config = identity.with_original_random_numbers(config, folders, topology.group)
     finished = None
     for seed, folder in zip(seeds, folders, strict=True):
@@ -57,7 +57,7 @@ def _run_each(
             cache_dir=str(stages.cache_folder(config.cache_dir, output_dir)),
             sampled_by=config.seed,
         )
-        # TensorFlow never frees compiled programs: all seeds use the same.
+        # TensorFlow never frees compiled programs: all seeds share them.
         towers = finished.towers if finished else None
         with _locked(folder, topology):
             finished = finetune.finetune(own, folder, topology, towers=towers)

@@ -1,4 +1,4 @@
-"""The stages of a run that fine-tuning and pretraining share."""
+"""The stages of a run that fine-tuning and pretraining have in common."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def find_model(
 
 
 def cache_folder(cache_dir: str | None, output_dir: pathlib.Path) -> pathlib.Path:
-    """The folder of tokenized rows, and of indices of records."""
+    """The cache folder, for tokenized rows and indices of record files."""
     return pathlib.Path(cache_dir or output_dir / run_files.CACHE)
 
 
 def check_export(export_hf: str | None, rank: int) -> None:
-    """Raises UserError where --export_hf holds other files; process 0 writes it."""
+    """Raises UserError, in the first process, if --export_hf holds other files."""
     if export_hf and rank == 0:
         files.check_replaceable(pathlib.Path(export_hf), huggingface_write.is_export)
 
@@ -68,9 +68,9 @@ def describe(run: Run, warnings: Iterable[str] = ()) -> None:
 def evaluate(
     run: Run, towers: Towers, step: int, *, names: list[str]
 ) -> dict[str, Any]:
-    """Writes and logs the scores of sets.
+    """Evaluates the model on these sets; writes and logs their scores.
 
-    Returns each set's scored rows (see `Task.scored_rows`), in the first process alone.
+    Returns each set's scored rows (see `Task.scored_rows`), only in the first process.
     """
     settings = run.forward_settings("evaluate")
     scored = {}
@@ -105,12 +105,12 @@ def _write_scores(run: Run, step: int, scored: Any, *, name: str, title: str) ->
 def baseline(
     run: FinetuningRun, sets: Mapping[str, Features]
 ) -> dict[str, dict[str, float]]:
-    """Set -> the scores of the family's baseline, which it logs and writes.
+    """Set -> the scores of the family's baseline, which are also logged and written.
 
-    By all processes; the first one gets them.
+    All processes call this; the first one gets the scores, the others {}.
     """
     contents = set_contents(run, sets)
-    trained, _ = run.data.read("train")  # by all, like every reading
+    trained, _ = run.data.read("train")  # by all processes, like every reading
     if run.topology.group.rank > 0:
         return {}
     found = _baseline_scores(run, lambda: trained, sets)
@@ -130,7 +130,7 @@ def _baseline_scores(
 
 
 def set_contents(run: FinetuningRun, names: Iterable[str]) -> dict[str, str]:
-    """Set -> what tells its rows from those of another file of its name."""
+    """Set -> a text that tells its rows from those of another file of the same name."""
     keep = run.config.max_eval_examples
     return {name: f"{run.data.read(name)[1]}, {keep} rows" for name in names}
 
@@ -138,10 +138,10 @@ def set_contents(run: FinetuningRun, names: Iterable[str]) -> dict[str, str]:
 def earlier_baseline(
     run: FinetuningRun, sets: Mapping[str, Features]
 ) -> dict[str, dict[str, float]]:
-    """The baseline that a training wrote; of other sets it is found anew.
+    """The baseline scores that a training wrote; those of other sets are computed now.
 
-    Where that needs the training file, which is gone or cannot be read any more,
-    nothing is known of those. By all processes; the first one gets it.
+    If that needs the training file, which is gone or unreadable, such sets are left
+    out. All processes call this; the first one gets the scores, the others {}.
     """
     contents = set_contents(run, sets)
     if run.topology.group.rank > 0:
@@ -150,8 +150,8 @@ def earlier_baseline(
     unknown = [name for name in sets if name not in found]
     if not unknown or not run.task.has_baseline:
         return found
-    # Nobody asked for this file, so no fault of it may end the run; and the first
-    # process reads it alone, since the others could not know of the fault.
+    # The user did not ask for this file, so no fault in it may end the run. Only the
+    # first process reads it, since the others could not know of a fault.
     alone = dataclasses.replace(run.data, group=collective.SOLO)
 
     def train() -> Features:
@@ -172,11 +172,11 @@ def earlier_baseline(
 
 
 class _GoneError(Exception):
-    """The training file is no longer there."""
+    """The training file no longer exists."""
 
 
 def _training_file(run: FinetuningRun) -> pathlib.Path | None:
-    """The training file, where it is still there."""
+    """The path of the training file, None if it no longer exists."""
     with contextlib.suppress(UserError, OSError):
         path = run.data.path("train")
         return path if path.is_file() else None
@@ -214,7 +214,7 @@ def evaluator(run: FinetuningRun) -> Evaluator | None:
 
 
 def predict(run: FinetuningRun, towers: Towers) -> None:
-    """Writes the predictions of each file; of several, in a folder for each."""
+    """Writes the predictions of each file; if there are several, each to a folder."""
     task, data = run.task, run.data
     settings = run.forward_settings("predict", predicting=True)
     for name in data.predicted:
@@ -244,7 +244,7 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
 def export(
     run: Run, params: Mapping[str, np.ndarray], problem_type: str | None = None
 ) -> None:
-    """Writes --export_hf in the first process."""
+    """Writes the model to --export_hf, in the first process."""
     config, model, task = run.config, run.model, run.data.task
     if not config.export_hf or run.topology.group.rank > 0:
         return
@@ -254,7 +254,7 @@ def export(
         model.bert_config,
         vocab_file=model.required_vocab_file,
         do_lower_case=model.do_lower_case,
-        labels=run.task.labels or None,  # a regression has none
+        labels=run.task.labels or None,  # a regression has no labels
         problem_type=problem_type,
         facts=run_folder.facts(run_folder.remembered(config), task) if task else None,
     )

@@ -37,7 +37,7 @@ from bert_mgpu.training.towers import Towers
 
 
 class Start(NamedTuple):
-    """The state that a training starts from, and its plan."""
+    """The plan of a training, and the state from which it starts."""
 
     plan: loop.TrainingPlan
     identity: dict[str, Any]  # of the run
@@ -53,8 +53,8 @@ def train_or_load(
 ) -> tuple[TrainState, Towers]:
     """The model, trained by this run or, without --do_train, loaded.
 
-    evaluator: evaluates it while it trains; use_best: take the best weights it found,
-    not the last ones; towers: of a run with another seed, to use again.
+    evaluator: evaluates the model during training; use_best: take the best weights that
+    it found, not the last ones; towers: of a run with another seed, to be reused.
     """
     if run.config.do_train:
         towers = towers or make_towers(run)
@@ -62,7 +62,7 @@ def train_or_load(
         state = train(run, towers, evaluator)
         if not use_best:
             return state, towers
-        del state  # its memory is needed
+        del state  # its memory is needed by the weights to load
     return _load(run, towers, use_best)
 
 
@@ -71,7 +71,7 @@ def _load(run: Run, towers: Towers | None, use_best: bool) -> tuple[TrainState, 
     identity = identity_lib.model_identity(run.model, run.task)
     collective.check_equal(run.topology.group, identity)
 
-    def find() -> TrainState:  # called in the first process alone
+    def find() -> TrainState:  # called only in the first process
         folder = best_folder(run.output_dir) if use_best else run.output_dir
         return resume.trained_state(run.config, specs, identity, output_dir=folder)
 
@@ -82,7 +82,7 @@ def _load(run: Run, towers: Towers | None, use_best: bool) -> tuple[TrainState, 
 
 
 def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> TrainState:
-    """Trains the model. Raises DoesNotFit where memory lacks for a step."""
+    """Trains the model. Raises DoesNotFit if a step does not fit in memory."""
     config, specs = run.config, run.task.param_specs()
     frozen, _ = run.frozen, run.optimizer  # mistakes are reported before time is spent
     rows, data_key = run.data.load_training()
@@ -111,9 +111,9 @@ def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> Train
 
 
 def start(run: Run, rows: int, data_key: str, *, towers: Towers) -> Start:
-    """Loads the towers with the weights to start from: of output_dir, else the first.
+    """Loads the weights to start from into the towers: from output_dir, else new ones.
 
-    Raises UserError where output_dir holds a run that this one cannot continue.
+    Raises UserError if output_dir holds a run that this one cannot continue.
     """
     identity = _identity(run, data_key)
     plan = _plan(run, rows, identity)
@@ -211,7 +211,7 @@ def _train(
         pipeline.prefetch(batches()) as prefetched,
         _recorder(run, events, plan, start=state.step, rows=len(rows)) as recorder,
     ):
-        # The devices hold the weights now: the host's copies can be freed.
+        # The weights are on the devices now: the host's copies can be freed.
         state = dataclasses.replace(state, params={}, slots={})
         try:
             state = loop.train(
@@ -231,7 +231,7 @@ def _train(
         finally:
             if group.rank == 0:
                 took = time.perf_counter() - began
-                # A disk that is full must not hide why the training ended.
+                # An error such as a full disk must not hide why the training ended.
                 hidden = () if ended else (UserError,)
                 with contextlib.suppress(*hidden):
                     resume.note_time(run.output_dir, took, ended=ended)
@@ -270,7 +270,7 @@ def planned(run: Run) -> loop.TrainingPlan:
 
 
 def _identity(run: Run, data_key: str) -> dict[str, Any]:
-    """data_key: a fingerprint of the training's data."""
+    """The identity of the run; data_key: a fingerprint of the training data."""
     return identity_lib.identity(
         run.config,
         run.model,

@@ -1,4 +1,4 @@
-"""Vectors of texts, by the weights of towers."""
+"""Computes vectors of texts, with the weights of towers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bert_mgpu.training.towers import Towers
 
 @dataclasses.dataclass(frozen=True)
 class Extractor:
-    """A model that gives one kind of vectors."""
+    """A model that computes one kind of vectors."""
 
     tokenizer: Tokenizer
     task: FeatureExtraction
@@ -30,14 +30,15 @@ class Extractor:
     settings: ForwardSettings
 
     def rows(self, pairs: Sequence[Pair]) -> Features:
-        """Texts as the model reads them."""
+        """The rows of token ids that the model reads for these texts."""
         made = pair_rows(pairs, self.tokenizer, Segments(self.task.max_seq_length))
         return Features(made.columns, {}, np.arange(len(pairs)))
 
     def values(self, rows: Features) -> Any:
-        """Ragged float32 [tokens, K, H], or pooled float32 [rows, H], of some rows.
+        """The vectors of rows: Ragged float32 [tokens, K, H], pooled float32 [rows, H].
 
-        Raises OutOfMemory where not even one row fits, Diverged: `forward`.
+        K is the number of layers, H their width. Raises OutOfMemory if not even one row
+        fits, and Diverged as `forward` does.
         """
         done = forward(rows, self.towers, self.settings, note=lambda text: None)
         return done[VALUES]
@@ -47,24 +48,24 @@ class EncodedTexts(NamedTuple):
     """The vectors of texts."""
 
     vectors: np.ndarray  # float32 [texts, H]
-    lengths: np.ndarray  # tokens that each was made from, [CLS] and [SEP] included
+    lengths: np.ndarray  # tokens from which each was made, with [CLS] and [SEP]
 
 
 class TextVectors:
-    """A model that gives a vector of each text, pooled as asked."""
+    """A model that computes one vector for each text, with any pooling."""
 
     def __init__(self, model: Pretrained, towers: Towers, settings: ForwardSettings):
-        """towers: of any task; their weights are used, and not held twice."""
+        """towers: of any task; their weights are shared, not copied."""
         self._model, self._towers, self._settings = model, towers, settings
         self._extractors: dict[tuple[str, bool], Extractor] = {}
 
     def encode(
         self, pairs: Sequence[Pair], pooling: str, normalize: bool
     ) -> EncodedTexts:
-        """The vectors of texts; of a long text, that of its first segment.
+        """The vectors of texts; a long text gets that of its first segment.
 
-        pooling: of config/features.py. Raises UserError where the model has no pooler;
-        see also `Extractor.values`.
+        pooling: one of POOLINGS in config/features.py. Raises UserError if it needs a
+        pooler and the model has none; see also `Extractor.values`.
         """
         extractor = self._extractor(pooling, normalize)
         rows = extractor.rows(pairs)
@@ -105,12 +106,12 @@ class TextVectors:
 
     @property
     def width(self) -> int:
-        """H, the numbers of a vector."""
+        """H, the length of a vector."""
         return self._model.bert_config.hidden_size
 
     @property
     def poolings(self) -> tuple[str, ...]:
-        """Those that the model has the weights for; the first is the usual one."""
+        """The poolings for which the model has weights; the first is the usual one."""
         specs = self._towers.task.param_specs()
         has_pooler = "bert/pooler/dense/kernel" in specs
         return tuple(name for name in POOLINGS if name != POOLER or has_pooler)

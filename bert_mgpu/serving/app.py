@@ -1,9 +1,9 @@
-"""The HTTP application of a loaded model: TensorFlow Serving's REST form, and a page.
+"""The HTTP application of a loaded model: TensorFlow Serving's REST API, and a page.
 
-GET /v1/models/NAME tells its state; POST /v1/models/NAME:predict takes
-{"instances": [...]} and gives {"predictions": [...]}, as a TensorFlow Serving does that
-has the exported SavedModel (tensorflow.org/tfx/serving/api_rest, the row form).
-POST /v1/embeddings gives vectors: see embeddings.py.
+GET /v1/models/NAME returns its state; POST /v1/models/NAME:predict takes
+{"instances": [...]} and returns {"predictions": [...]}, as TensorFlow Serving does for
+the exported SavedModel (tensorflow.org/tfx/serving/api_rest, the row format).
+POST /v1/embeddings returns vectors: see embeddings.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STATIC = {
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
 }
-# report.html has its style and its pictures in itself, and no scripts.
+# report.html has its style and pictures inline, and no scripts.
 _REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:;"
     " frame-ancestors 'self'"
@@ -46,7 +46,7 @@ _REPORT_POLICY = (
 
 
 def make_app(model: ServedModel, limits: Limits, hosts: Collection[str]) -> Starlette:
-    """hosts: names by which clients may call it."""
+    """Returns the application; hosts: names by which clients may call it."""
     server = _Server(model, limits)
     prefix = f"{_MODELS}{model.name}"
     version = f"{prefix}/versions/{_VERSION}"
@@ -101,7 +101,7 @@ class _Server:
         self._metrics = Metrics(lambda: self.batcher.waiting)
 
     def _answer(self, rows: Sequence[Asked]) -> list[Any]:
-        """Answers rows, those that are asked alike together."""
+        """Answers rows; those whose `ask` is equal are answered together."""
         self._metrics.rows.observe(len(rows))
         answers: dict[int, Any] = {}
         for ask in dict.fromkeys(row.ask for row in rows):
@@ -124,7 +124,7 @@ class _Server:
             self._metrics.requests.labels(str(status)).inc()
             self._metrics.seconds.observe(time.perf_counter() - began)
 
-    # -- TensorFlow Serving's form -------------------------------------------
+    # -- TensorFlow Serving's API --------------------------------------------
 
     async def state(self, request: Request) -> Response:
         status = {"error_code": "OK", "error_message": ""}
@@ -158,7 +158,7 @@ class _Server:
             texts, ask = embeddings.asked(body, self._model, self._limits)
             rows = [Asked(text, ask) for text in texts]
             answers = await self._answers(rows, request, deadline)
-            # Many numbers become text: other requests are answered meanwhile.
+            # Formatting many numbers takes long: other requests are answered meanwhile.
             return await asyncio.to_thread(
                 lambda: JSONResponse(embeddings.answer(body, self._model.name, answers))
             )
@@ -247,7 +247,7 @@ class _Server:
         headers = {"content-security-policy": _REPORT_POLICY}
         return Response(report.read_bytes(), media_type="text/html", headers=headers)
 
-    # -- for those who run it ------------------------------------------------
+    # -- for operators -------------------------------------------------------
 
     async def healthy(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -257,7 +257,7 @@ class _Server:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """As TensorFlow Serving: {"error": "..."}."""
+    """The response to a refused request, as TensorFlow Serving's: {"error": "..."}."""
     assert isinstance(error, HTTPException)
     detail = error.detail
     if error.status_code == 404 and request.url.path.startswith(_MODELS):

@@ -1,4 +1,4 @@
-"""Rows of many requests that share batches: a thread answers those that wait."""
+"""Puts waiting rows of many requests into shared batches, which a thread answers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-# A client may leave at any moment, also between a question and what follows from it.
+# A client may leave at any moment, even between a check and the call after it.
 _UNLESS_CANCELLED = contextlib.suppress(concurrent.futures.InvalidStateError)
 Answer = Callable[[Sequence[Any]], Sequence[Any]]  # rows -> an answer for each
 
 
 class QueueFull(Exception):
-    """More rows wait than may wait."""
+    """Too many rows are waiting."""
 
 
 class _Job:
@@ -24,7 +24,7 @@ class _Job:
     def __init__(self, rows: Sequence[Any]):
         self.rows = rows
         self.future: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
-        self.taken = 0  # rows that are in a batch, or were
+        self.taken = 0  # rows that are or were in a batch
         self._answers: list[Any] = []
 
     def add(self, answers: Sequence[Any]) -> None:
@@ -39,17 +39,17 @@ class _Job:
 
 
 class _Share(NamedTuple):
-    """The rows of a job in a batch."""
+    """The rows of a job that are in one batch."""
 
     job: _Job
     rows: Sequence[Any]
 
 
 class Batcher:
-    """Answers rows in batches of those that wait, the oldest first."""
+    """Answers waiting rows in batches, the oldest first."""
 
     def __init__(self, answer: Answer, batch: int, most_waiting: int):
-        """answer: is called by one thread; batch, most_waiting: in rows."""
+        """answer: called from one thread; batch, most_waiting: numbers of rows."""
         self._answer, self._batch, self._most = answer, batch, most_waiting
         self._jobs: collections.deque[_Job] = collections.deque()
         self._waiting = 0
@@ -60,11 +60,11 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """The rows that are in no batch yet."""
+        """The number of rows that are in no batch yet."""
         return self._waiting
 
     def submit(self, rows: Sequence[Any]) -> concurrent.futures.Future[list[Any]]:
-        """The future answers of rows. Cancel it, and those that wait are left out.
+        """A future for the answers; if it is cancelled, rows still waiting are dropped.
 
         Raises QueueFull.
         """
@@ -79,21 +79,21 @@ class Batcher:
         return job.future
 
     def _leave_out(self, job: _Job) -> None:
-        """Drops the rows that are left of a job which was cancelled, or has failed."""
+        """Drops the waiting rows of a job that was cancelled or has failed."""
         with self._changed:
             if job in self._jobs:
                 self._jobs.remove(job)
                 self._waiting -= len(job.rows) - job.taken
 
     def close(self) -> None:
-        """Answers what waits, then ends."""
+        """Answers the waiting rows, then ends the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join()
 
     def _take(self) -> list[_Share]:
-        """The next batch; empty when it is closed and nothing waits."""
+        """The next batch; empty if the batcher is closed and no rows are waiting."""
         shares: list[_Share] = []
         free = self._batch
         with self._changed:
@@ -116,7 +116,7 @@ class Batcher:
             self._answer_shares(shares)
 
     def _answer_shares(self, shares: Sequence[_Share]) -> None:
-        """Answers a batch; where it fails each job alone, so that others go on."""
+        """Answers a batch; if that fails, each job alone, to fail only faulty ones."""
         rows = [row for share in shares for row in share.rows]
         try:
             answers = self._answer(rows)

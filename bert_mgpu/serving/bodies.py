@@ -1,4 +1,4 @@
-"""The model that is served, and what clients may ask of it."""
+"""The interface of a served model, and the checks of clients' requests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from starlette.exceptions import HTTPException
 
 
 class Limits(NamedTuple):
-    """Bounds of what clients may ask for."""
+    """Limits on clients' requests."""
 
     body: int  # bytes of a request
     rows: int  # of a request
     characters: int  # of a row
-    waiting: int  # rows of all requests
+    waiting: int  # rows of all requests together
     seconds: float  # until a request is answered
 
 
@@ -25,32 +25,32 @@ class ServedModel(Protocol):
 
     name: str
     inputs: tuple[str, ...]  # the fields of an instance: "text_a", "text_b"
-    titles: tuple[str, ...]  # of these fields, among the words of page.js
-    poolings: tuple[str, ...]  # that it has; the first is the usual one
-    width: int  # the numbers of a vector
-    batch: int  # rows that it takes at once
+    titles: tuple[str, ...]  # of these fields: keys of the words in page.js
+    poolings: tuple[str, ...]  # that it supports; the first is the default
+    width: int  # the length of a vector
+    batch: int  # rows that it computes at once
     report: pathlib.Path | None
 
     def example(self, *texts: str) -> Any:
-        """Texts as `answer` takes them."""
+        """The example, made from its texts, that the other methods take."""
         ...
 
     def answer(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
-        """The outputs of each example, by the names of the SavedModel's signature."""
+        """The outputs for each example, by name, as in the SavedModel's signature."""
         ...
 
     def explain(self, example: Any) -> dict[str, Any]:
-        """The answer for people: text, bars, what was cut and what became [UNK]."""
+        """The answer for the page: text, bars, what was cut and what became [UNK]."""
         ...
 
     def encode(
         self, texts: Sequence[str], pooling: str, normalize: bool
     ) -> list[tuple[list[float], int]]:
-        """The vector of each text, and the tokens that it was made from."""
+        """The vector of each text, and the number of tokens that it was made from."""
         ...
 
 
-# The answers of a model to examples.
+# A function that returns a model's answers to examples.
 Ask = Callable[[ServedModel, Sequence[Any]], Sequence[Any]]
 
 
@@ -62,7 +62,7 @@ class Asked(NamedTuple):
 
 
 def read_object(raw: bytes) -> dict[str, Any]:
-    """The JSON object of a body. Raises HTTPException: 400."""
+    """The JSON object in a body. Raises HTTPException: 400."""
     try:
         body = json.loads(raw)
     except UnicodeDecodeError:
@@ -75,13 +75,13 @@ def read_object(raw: bytes) -> dict[str, Any]:
 
 
 def check_rows(count: int, limits: Limits) -> None:
-    """Raises HTTPException, 413, for too many rows."""
+    """Raises HTTPException (413) for too many rows."""
     if count > limits.rows:
         raise HTTPException(413, f"{count} rows: pass at most {limits.rows}")
 
 
 def check_texts(place: str, texts: Sequence[str], limits: Limits) -> None:
-    """Raises HTTPException for texts of a row that are too long, or no Unicode."""
+    """Raises HTTPException if a row is too long (413) or not valid Unicode (400)."""
     if sum(map(len, texts)) > limits.characters:
         raise HTTPException(413, f"{place}: more than {limits.characters} characters")
     try:

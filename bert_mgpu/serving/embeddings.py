@@ -1,8 +1,8 @@
-"""Vectors in the form of OpenAI's API, which its clients and many servers share.
+"""Vectors in the format of OpenAI's API, which many clients and servers share.
 
-POST /v1/embeddings takes {"input": "a text" or ["...", ...]} and gives {"data":
+POST /v1/embeddings takes {"input": "a text" or ["...", ...]} and returns {"data":
 [{"embedding": [...], "index": 0}, ...]} (platform.openai.com/docs/api-reference/
-embeddings). "pooling" and "normalize" are ours.
+embeddings). "pooling" and "normalize" are additions to it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class VectorKind:
 def asked(
     body: Mapping[str, Any], model: ServedModel, limits: Limits
 ) -> tuple[list[str], VectorKind]:
-    """The texts of a request, and their kind. Raises HTTPException: 400, 404, 413."""
+    """The texts and vector kind of a request. Raises HTTPException: 400, 404, 413."""
     if body.get("model", model.name) != model.name:
         raise HTTPException(
             404, f"no such model: {short_repr(body['model'])}: {model.name} is served"
@@ -64,7 +64,7 @@ def asked(
 def answer(
     body: Mapping[str, Any], name: str, vectors: Sequence[tuple[list[float], int]]
 ) -> dict[str, Any]:
-    """The answer to a request that `asked` has taken."""
+    """The response to a request that `asked` has accepted."""
     is_text = body.get("encoding_format") == "base64"
     tokens = sum(count for _, count in vectors)
     return {
@@ -83,26 +83,26 @@ def answer(
 
 
 def _one_of(body: Mapping[str, Any], key: str, known: Sequence[Any]) -> Any:
-    """The value of a key; without one, or with null, the first known one.
+    """The value of a key; the first known value if it is missing or null.
 
     Raises HTTPException: 400.
     """
     value = body.get(key)
     if value is None:
         return known[0]
-    if type(value) is not type(known[0]) or value not in known:  # 1 is no true
+    if type(value) is not type(known[0]) or value not in known:  # 1 is not true
         names = "one of " * (len(known) > 1) + ", ".join(map(str, known)).lower()
         raise HTTPException(400, f"{key}: {short_repr(value)}: pass {names}")
     return value
 
 
 def _as_numbers(vector: Sequence[float]) -> list[float]:
-    """float32 values with the nine digits that tell them apart, not a float64's 17."""
+    """float32 values with the nine digits that distinguish them, not a float64's 17."""
     return [float(f"{value:.9g}") for value in vector]
 
 
 def _as_base64(vector: Sequence[float]) -> str:
-    """float32 values, little-endian, as OpenAI's clients ask for them."""
+    """Little-endian float32 values in Base64, as OpenAI's clients request them."""
     values = array.array("f", vector)
     if sys.byteorder == "big":
         values.byteswap()

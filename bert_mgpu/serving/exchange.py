@@ -1,6 +1,6 @@
-"""The parts of a request that take time, all within one deadline: its body, its answer.
+"""The slow parts of a request under one deadline: reading it, awaiting the answer.
 
-asyncio tells nobody that a client has left, so both are waited for beside that.
+Nothing cancels a handler whose client has left, so both also watch for that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 T = TypeVar("T")
-_GONE = 499  # the client left: as nginx counts it, since nobody reads this status
+_GONE = 499  # the client left: nginx's status for it, which only the metrics show
 
 
 class Deadline:
@@ -26,14 +26,14 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     async def wait(self, work: Awaitable[T]) -> T:
-        """The result of work. Raises asyncio.TimeoutError; then it is cancelled."""
+        """Awaits work; at the deadline cancels it and raises asyncio.TimeoutError."""
         return await asyncio.wait_for(work, max(0.0, self._end - time.monotonic()))
 
 
 async def read_body(request: Request, most: int, deadline: Deadline) -> bytes:
     """The body of a request, of at most `most` bytes.
 
-    Raises HTTPException: 413, 408, 499.
+    Raises HTTPException: 413 (too long), 408 (too slow), 499 (the client left).
     """
     too_large = HTTPException(413, f"the body has more than {most} bytes")
     length = request.headers.get("content-length", "")
@@ -63,10 +63,10 @@ async def read_body(request: Request, most: int, deadline: Deadline) -> bytes:
 async def answer_of(
     future: concurrent.futures.Future[T], request: Request, deadline: Deadline
 ) -> T:
-    """What a future of the batcher gives; it is cancelled if nobody waits any more.
+    """The result of a batcher's future, which is cancelled once nobody waits for it.
 
-    The body of the request has been read. Raises HTTPException: 499, 503; and what the
-    future raises.
+    The request's body must have been read. Raises HTTPException: 499 (the client left),
+    503 (the deadline); and whatever the future raises.
     """
     answer = asyncio.wrap_future(future)
     gone = asyncio.ensure_future(_gone(request))

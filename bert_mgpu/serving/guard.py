@@ -1,4 +1,4 @@
-"""What a request must be before anything reads it: its host, and its origin."""
+"""Checks the host and the origin of a request before anything else reads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HEALTH = "/healthz"  # it tells nothing, and probes call it by any name
+HEALTH = "/healthz"  # it reveals nothing, and probes use any host name
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _HEADERS = {
     "content-security-policy": (
@@ -25,7 +25,7 @@ _HEADERS = {
 
 
 class Guard:
-    """Refuses requests of foreign hosts and origins; adds headers to all answers."""
+    """Refuses foreign host names and origins; adds headers to all responses."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]):
         """hosts: names, without ports, by which clients may call this server."""
@@ -52,7 +52,11 @@ class Guard:
             await response(scope, receive, with_headers)
 
     def _refusal(self, headers: Headers) -> str | None:
-        """A page elsewhere may make a browser call this server, by its own name too."""
+        """Why a request is refused; None if it is not.
+
+        A foreign web page may make a browser call this server, even by a name of its
+        own that resolves to this address.
+        """
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _name(hosts[0]) not in self._hosts:
             return "this host is not served here: see --allowed_hosts"
@@ -63,7 +67,7 @@ class Guard:
 
 
 def _netloc(origin: str) -> str | None:
-    """The host and port of an Origin header; None where it has none."""
+    """The host and port in an Origin header; None if it is malformed."""
     try:
         return urllib.parse.urlsplit(origin).netloc.lower()
     except ValueError:
@@ -71,7 +75,7 @@ def _netloc(origin: str) -> str | None:
 
 
 def _name(host: str) -> str | None:
-    """The name in a Host header, without its port; None where it is none."""
+    """The name in a Host header, without its port; None if it is malformed."""
     try:
         return urllib.parse.urlsplit(f"//{host}").hostname
     except ValueError:

@@ -1,4 +1,4 @@
-"""The metrics of a server, in Prometheus' form."""
+"""The metrics of a server, in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONTENT_TYPE = prometheus.CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    """Counts of one server; each has a registry of its own."""
+    """The metrics of one server, in a registry of their own."""
 
     def __init__(self, waiting: Callable[[], int]):
         self._registry = prometheus.CollectorRegistry()

@@ -1,4 +1,4 @@
-"""uvicorn, set up for a server that strangers may reach."""
+"""uvicorn, configured for a server that untrusted clients may reach."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-_HEAD_SECONDS = 20.0  # until a request has begun, on a new or an idle connection
+_HEAD_SECONDS = 20.0  # until a request must begin, on a new or an idle connection
 _CONNECTIONS = 1000
-_LAST_TURNS = 10  # of the event loop: connections that wait are accepted and read
+_LAST_TURNS = 10  # of the event loop, to accept and read waiting connections
 
 
 class _ImpatientProtocol(H11Protocol):
-    """Ends idle connections and unread answers, which uvicorn would keep for ever.
+    """Closes connections, idle or with unread answers, that uvicorn would keep forever.
 
-    `cycle` is uvicorn's for the latest request.
+    `cycle` is uvicorn's object for the latest request.
     """
 
     head_seconds = _HEAD_SECONDS
@@ -28,13 +28,13 @@ class _ImpatientProtocol(H11Protocol):
     def connection_made(self, transport) -> None:  # type: ignore[no-untyped-def]
         super().connection_made(transport)
         self._last = self.cycle
-        self._unread, self._drained = 0, False  # bytes that wait to be sent
+        self._unread, self._drained = 0, False  # bytes waiting to be sent
         self.loop.call_later(self.head_seconds, self._look)
 
     def _look(self) -> None:
         unread = self.transport.get_write_buffer_size()
         if 0 < self._unread <= unread and not self._drained:
-            self.transport.abort()  # for so long nobody has read anything
+            self.transport.abort()  # nothing has been read for this long
         if self.transport.is_closing() and not unread:
             return
         if self.cycle is self._last and (
@@ -52,21 +52,21 @@ class _ImpatientProtocol(H11Protocol):
 class _ServerWithoutSignals(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """None: the caller ends it by `should_exit`."""
+        """Captures none: the caller ends the server by `should_exit`."""
         yield
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
-        """Takes what had come before the end, too: uvicorn resets its connections."""
+        """First accepts the connections that are waiting, which uvicorn would reset."""
         for _ in range(_LAST_TURNS):
             await asyncio.sleep(0.01)
         await super().shutdown(sockets)
 
 
 def make_server(app: ASGIApp, timeout: float) -> uvicorn.Server:
-    """A server that is to be run.
+    """Returns a server that the caller runs.
 
-    timeout: seconds in which each request is answered: it ends after those that it has
-    taken.
+    timeout: seconds in which each request is answered; before it ends, the server
+    answers those that it has accepted.
     """
     return _ServerWithoutSignals(
         uvicorn.Config(

@@ -1,7 +1,7 @@
 """The interface of a family of fine-tuning tasks: see docs/architecture.md.
 
-A `Family` reads the rows of files and makes features of them. Its `FinetuningTask` is
-the model, and answers evaluation, prediction, streams, reports and exports.
+A `Family` reads the rows of files and turns them into features. Its `FinetuningTask` is
+the model, which evaluation, prediction, streams, reports and exports use.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
 
-_FIRST = ("eval_accuracy", "eval_loss")  # of eval_results.txt, as Google's code has it
+_FIRST = ("eval_accuracy", "eval_loss")  # in eval_results.txt, as in Google's code
 
 
 class FinetuningTask(abc.ABC):
-    """The model of a family (a `core.task.Task`) and the meaning of its outputs.
+    """The model of a family (a `core.task.Task`), and how its outputs are interpreted.
 
-    `scored`, from `scored_rows`, is whatever the other methods need of a whole set.
+    `scored`, which `scored_rows` returns, is all that the other methods need of a set.
     """
 
     name: str
     max_seq_length: int
-    labels: tuple[str, ...] = ()  # of the classes; empty where there are none
+    labels: tuple[str, ...] = ()  # of the classes; empty if there are none
     unused_params: frozenset[str] = frozenset()  # parameters that no loss depends on
     token_outputs: frozenset[str] = frozenset()  # outputs with a value for each token
-    shared_outputs: frozenset[str] = frozenset()  # the same for every row
+    shared_outputs: frozenset[str] = frozenset()  # outputs equal for all rows
     new_head_warnings: Mapping[str, str] = types.MappingProxyType({})
-    facts: dict[str, Any]  # a trained model is of no use where these differ
-    huggingface_problem_type: str | None = None  # as in its config.json
-    metric = "eval_accuracy"  # that chooses the best model by default
-    shown: tuple[str, ...] = ("eval_accuracy", "eval_loss")  # scores in the log
+    facts: dict[str, Any]  # a trained model must have the same ones
+    huggingface_problem_type: str | None = None  # "problem_type" of its config.json
+    metric = "eval_accuracy"  # chooses the best model by default
+    shown: tuple[str, ...] = ("eval_accuracy", "eval_loss")  # scores that the log shows
     lower_is_better: frozenset[str] = frozenset({"eval_loss"})  # scores
-    has_baseline = True  # whether `Family.baseline` gives scores of it
+    has_baseline = True  # whether `Family.baseline` has scores to compare with
     score_settings: tuple[str, ...] = ()  # flags on which the scores depend
 
     @property
@@ -79,38 +79,38 @@ class FinetuningTask(abc.ABC):
     def outputs(self, params: Params, batch: Batch) -> dict[str, Any]: ...
 
     def infer(self, rows: Features, forward: Forward) -> Outputs:
-        """The outputs of a set. A task may call forward again with other rows, made
-        from these outputs.
+        """The outputs of a set. A task may call `forward` several times, with rows that
+        it makes from earlier outputs.
         """
         return forward(rows)
 
-    # The meaning of its outputs.
+    # How its outputs are interpreted.
     @abc.abstractmethod
     def scored_rows(
         self, outputs: Outputs, rows: Features, examples: ReadExamples
     ) -> Any:
-        """The outputs of a whole set, with the true labels.
+        """The outputs of a whole set, together with its true labels.
 
         examples: reads the texts of the set, for tasks that need them.
         """
 
     @abc.abstractmethod
     def scores(self, scored: Any) -> dict[str, Any]:
-        """Metrics of a whole set, `eval_loss` among them."""
+        """Metrics of a whole set, including `eval_loss`."""
 
     def trust(self, scored: Any) -> Trust:
         return Trust()
 
     @abc.abstractmethod
     def decide(self, scored: Any) -> Predictions:
-        """The predicted lines, one per example."""
+        """The predictions for the result files, one entry per example."""
 
     def attributes(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """The attributes of a prediction in Python, from a record of `Predictions`."""
+        """The attributes of an `api` prediction, from a record of `Predictions`."""
         return dict(record)
 
     def display(self, record: Mapping[str, Any]) -> Display:
-        """A record of `Predictions` as people read it."""
+        """A record of `Predictions`, formatted for people to read."""
         return Display(json.dumps(record, ensure_ascii=False))
 
     def answers(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,28 +118,28 @@ class FinetuningTask(abc.ABC):
         return dict(outputs)
 
     def metrics(self, rows: Features) -> list[str]:
-        """The names of the scores that rows like these get."""
+        """The names of the scores that an evaluation of these rows gives."""
         return [*dict.fromkeys((self.metric, *self.shown))]
 
     def results(self, scores: Mapping[str, Any], step: int) -> dict[str, Any]:
-        """The lines of eval_results.txt: Google's four first, in its order."""
+        """The lines of eval_results.txt: Google's four first, in Google's order."""
         first = {key: scores[key] for key in _FIRST if key in scores}
         return first | {"global_step": step, "loss": scores["eval_loss"]} | {**scores}
 
     def line(self, scores: Mapping[str, Any]) -> str:
-        """One line of the log: those of the scores in `shown` that there are."""
+        """One line for the log: the scores that `shown` names, as far as present."""
         return "  ".join(
             f"{key} {scores[key]:.4f}" for key in self.shown if key in scores
         )
 
     def summary(self, scored: Any, scores: Mapping[str, Any]) -> list[str]:
-        """The texts that the log gets of an evaluation, of one or several lines."""
+        """What the log shows of an evaluation: texts of one or several lines."""
         return [self.line(scores)]
 
     def report(self, scored: Any, examples: ReadExamples) -> SetReport:
-        """What report.html shows of a labelled set beside its scores.
+        """What report.html shows of a labelled set besides its scores.
 
-        examples: reads its texts.
+        examples: reads the texts of the set.
         """
         return SetReport([])
 
@@ -152,18 +152,18 @@ class TaskData(Protocol):
 
 
 class Family(abc.ABC):
-    """The code that reads, checks, trains and compares the tasks of some types."""
+    """The code that reads, checks, trains and compares tasks of certain types."""
 
     baseline_name = ""  # the name of the model that `baseline` scores
-    # Whether one pass of one row, [CLS] a [SEP] or [CLS] a [SEP] b [SEP], answers an
-    # example that fits in it: exported models do no more.
+    # Whether one forward pass over one row, [CLS] a [SEP] or [CLS] a [SEP] b [SEP], is
+    # enough for an example that fits into it: exported models do no more than that.
     exportable = True
-    has_windows = False  # whether an example that does not fit has several rows
-    # What its type has or lacks, and the shared flags that therefore do nothing.
+    has_windows = False  # whether an example that is too long gets several rows
+    # What the type does or lacks -> the shared flags that therefore have no effect.
     refused_flags: Mapping[str, Collection[str]] = types.MappingProxyType({})
-    titles = ("text", "second")  # of an example's texts, among the words of page.js
-    labels_are_texts = False  # such as a better text: no classes
-    # Whether predictions of a file show its labels, too, where it has them.
+    titles = ("text", "second")  # of an example's texts: keys into page.js's words
+    labels_are_texts = False  # such as a rewritten text, instead of classes
+    # Whether predictions also show the labels of their file, where it has any.
     shows_labels = False
 
     @abc.abstractmethod
@@ -175,9 +175,9 @@ class Family(abc.ABC):
     def complete(
         self, files: TaskFiles, path: Any, examples: list[Example], *, faults: Faults
     ) -> list[Example]:
-        """The examples of a file, whose labels, if any, may depend on all of it.
+        """The examples of a file; their labels, if any, may depend on the whole file.
 
-        faults: gets those that are found; path is for its messages.
+        faults: gets each fault that is found, with a message that names path.
         """
         return examples
 
@@ -190,29 +190,29 @@ class Family(abc.ABC):
         *,
         config: FinetuneConfig,
     ) -> Features:
-        """Examples as rows of ids, with `cache.length_notes`."""
+        """Examples as rows of token ids, with notes from `cache.length_notes`."""
 
     def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
         """The family's own flags that `features` depends on, as JSON values.
 
-        Cached features are made anew where they differ.
+        Cached features are made again when these differ.
         """
         return {}
 
     def training_rows(self, features: Features, config: FinetuneConfig) -> Rows:
-        """The rows of a training, of the features of its file.
+        """The rows to train on, made from the features of the training file.
 
-        Others than those where some are left out, or something is drawn in each epoch.
+        They differ where some are left out, or something is drawn in each epoch.
         """
         return features
 
     def prediction_flags(
         self, config: FinetuneConfig, files: TaskFiles
     ) -> dict[str, Any]:
-        """The family's own flags that predictions depend on, as they were in training.
+        """The family's own flags that predictions depend on, as set in training.
 
-        run.json keeps them for later runs that only use the model. A value that is the
-        name of a file is replaced by what the file holds.
+        run.json keeps them for later runs that only use the model. A value that names a
+        file is replaced by the content of the file.
         """
         return {}
 
@@ -225,7 +225,7 @@ class Family(abc.ABC):
         *,
         data: TaskData,
     ) -> FinetuningTask:
-        """Raises UserError where a flag does not fit the task."""
+        """The task of a run. Raises UserError where a flag does not fit it."""
 
     def resolve_labels(
         self,
@@ -235,20 +235,20 @@ class Family(abc.ABC):
         *,
         output_dir: pathlib.Path,
     ) -> TaskFiles:
-        """The files with the labels of this run, which are logged.
+        """The files with the labels of this run filled in; logs these labels.
 
-        Raises UserError where the trained model has others.
+        Raises UserError where the trained model has other labels.
         """
         return files
 
     def kept_together(self, example: Example) -> Sequence[str]:
-        """The texts by which --dev_share leaves examples in one part: the same ones."""
+        """Texts by which --dev_share groups examples: equal ones stay on one side."""
         return dev_share.both(example)
 
     def with_labels_of(
         self, files: TaskFiles, sets: Sequence[Sequence[Example]]
     ) -> TaskFiles:
-        """The files with the labels that occur, where the task names none."""
+        """The files with the labels that occur in the sets, if the task names none."""
         return files
 
     def training_key(self, config: FinetuneConfig, key: str) -> str:
@@ -256,7 +256,7 @@ class Family(abc.ABC):
         return key
 
     def remarks(self, features: Features) -> Iterator[str]:
-        """Lines for the log on a set that is read, below its size."""
+        """Lines about a set that the log shows below its size."""
         return iter(())
 
     def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:
@@ -279,7 +279,7 @@ class Family(abc.ABC):
         *,
         path: Any,
     ) -> Iterator[tuple[int, str]]:
-        """The numbered lines of a labelled file with the labels that were read from it.
+        """The numbered lines of a labelled file, rewritten with the labels as read.
 
         Raises UserError where they cannot be repaired.
         """
@@ -293,7 +293,7 @@ class Family(abc.ABC):
         *,
         examples: Callable[[str], Sequence[Example]],
     ) -> dict[str, dict[str, float]]:
-        """Name of a set -> scores of a trivial model to beat; empty: there is none.
+        """Name of a set -> scores of a trivial model to beat; empty if there is none.
 
         train: reads the training set; examples: the texts of a set.
         """

@@ -1,4 +1,4 @@
-"""Whether a line to predict is a row of CSV, as the task's own files have them."""
+"""Tells whether a line to predict is a row of CSV, like those of the task's files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from bert_mgpu.tasks.files import LAST, Columns, TaskFiles
 
 
 def is_row(columns: Columns, line: str, most: int) -> bool:
-    """Texts may hold commas, so a row has to have the columns of the task."""
+    """Whether a line is a row with the task's columns, not just a text with commas.
+
+    most: the number of cells in a row of the task's own files; 0: not known.
+    """
     assert columns.table is not None
     names, cells = columns.table.columns, _cells(line)
     texts = {names[key] for key in (columns.text_a, columns.text_b) if key is not None}
@@ -21,14 +24,14 @@ def is_row(columns: Columns, line: str, most: int) -> bool:
     needed = texts if columns.id is None else {*texts, names[columns.id]}
     numbers = [number for number in needed if isinstance(number, int)]
     least = max(numbers) + 1 + (LAST in numbers)
-    if len(cells) == 1:  # as CSV, the texts on other lines would end at a comma
+    if len(cells) == 1:  # as CSV, texts on later lines would be cut at a comma
         return least == 1 and line.startswith('"')
     too_many = least <= most < len(cells)
     return least <= len(cells) and not too_many
 
 
 def _cells(line: str) -> list[str]:
-    """The cells of a line. One that is no row of CSV is cut at all commas."""
+    """The cells of a line; a line that is not valid CSV is split at every comma."""
     try:
         return next(csv.reader([line], strict=True))
     except csv.Error:
@@ -42,9 +45,9 @@ def width_of(
     *,
     encoding: str,
 ) -> int:
-    """The number of cells in the task's own CSV file; 0 where that cannot be read.
+    """The number of cells in a row of the task's own CSV file; 0 if it cannot be read.
 
-    A file to predict may have fewer, for want of labels, but not more.
+    A file to predict may have fewer, since it needs no labels, but not more.
     """
     path = pathlib.Path(data_dir or "", task.test or task.dev or task.train or "")
     is_csv = columns.table is not None and columns.table.form.format == "csv"

@@ -1,7 +1,7 @@
 """Warnings about rows that can be read but are likely mistakes.
 
-A training logs them, and `bert_mgpu doctor data` shows all of them.
-Letters: R rows of a file, which are its examples.
+A training run logs them, and `bert_mgpu doctor data` shows all of them.
+Letters: R rows of a file, one for each example.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from bert_mgpu.core.rows import Features
 
-_TRUNCATED, _UNKNOWN = 0.1, 0.02  # shares of rows, of tokens, from which to warn
-_MAX_LINES = 3  # that are named
-_BLOCK = 4096  # rows that are looked at together
+_TRUNCATED, _UNKNOWN = 0.1, 0.02  # shares of rows, of tokens, above which to warn
+_MAX_LINES = 3  # line numbers that a warning names
+_BLOCK = 4096  # rows that are examined at a time
 
 
 class CheckedSet(NamedTuple):
@@ -28,7 +28,7 @@ class CheckedSet(NamedTuple):
     labelled: bool = True
 
     def locations(self, rows: np.ndarray) -> str:
-        """file:line of the first of these rows."""
+        """file:line of the first few of these rows, and how many more there are."""
         lines = self.features.lines[self.features.first_rows[rows[:_MAX_LINES]]]
         named = ", ".join(str(line) for line in lines)
         rest = len(rows) - _MAX_LINES
@@ -37,7 +37,7 @@ class CheckedSet(NamedTuple):
 
     @property
     def keys(self) -> np.ndarray:
-        """A number for each row, equal where texts are; all differ if none is known."""
+        """A number for each row, equal for equal texts; all differ without `keys`."""
         first_rows = self.features.first_rows
         if self.features.keys is None:
             return np.arange(len(first_rows))
@@ -49,14 +49,14 @@ class CheckedSet(NamedTuple):
 
     @property
     def unknown_share(self) -> float:
-        """The share of [UNK] among the tokens but [CLS] and [SEP]."""
+        """The share of [UNK] among all tokens except [CLS] and [SEP]."""
         unknown = count = 0
         for first in range(0, len(self.features), _BLOCK):
             numbers = np.arange(first, min(first + _BLOCK, len(self.features)))
             ids = self.features.take(numbers).ragged["input_ids"]
             if not len(ids.values):
                 continue
-            # Of every row: its first token, and its last one.
+            # Every row begins with [CLS] and ends with [SEP].
             special = ids.values[ids.offsets[0]], ids.values[ids.offsets[1] - 1]
             count += int(np.sum(~np.isin(ids.values, special)))
             unknown += int(np.sum(ids.values == self.unknown))
@@ -64,20 +64,20 @@ class CheckedSet(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """A label that a model which has not seen the row takes for wrong."""
+    """A label that is likely wrong, according to a model that has not seen the row."""
 
-    row: int  # among the examples
+    row: int  # index among the examples
     label: str
-    said: str  # by the model, with this probability
+    said: str  # the label that the model suggests, with this probability
     probability: float
 
 
 class Doubts(NamedTuple):
-    """What `Family.doubts` found among so many rows, and how good its model is."""
+    """What `Family.doubts` found, and how good the model that it used is."""
 
-    rows: int  # that it learnt from: none where it cannot learn
-    right: float  # the share of them that it answers as their label does
-    most_common: float  # that share of the most common label
+    rows: int  # that the model learnt from; 0 if it cannot learn
+    right: float  # the share of these rows whose label it predicts
+    most_common: float  # the share of these rows with the most common label
     found: list[Doubt]
 
 
@@ -86,7 +86,7 @@ def warnings(
 ) -> list[str]:
     """A line for each likely mistake, with its locations.
 
-    of_labels: those in a set's labels, which its family knows.
+    of_labels: gives the warnings about a set's labels, which its family knows.
     """
     lines = [*_truncated(sets.values())]
     for checked in sets.values():
@@ -128,7 +128,7 @@ def _of_texts(checked: CheckedSet) -> Iterator[str]:
 
 
 def _truncated(sets: Collection[CheckedSet]) -> Iterator[str]:
-    """One line for all sets."""
+    """At most one line, for all sets together."""
     shares = {
         checked.path: checked.features.notes["truncated"]
         / checked.features.notes["rows"]
@@ -170,22 +170,22 @@ class _SameTexts:
 
     @property
     def first(self) -> np.ndarray:
-        """The first row with the text of each row, int [R]."""
+        """For each row, the first row with the same text: int [R]."""
         return self._first[self._group]
 
     @property
     def repeated(self) -> np.ndarray:
-        """Rows with the text of an earlier one."""
+        """Rows with the same text as an earlier row."""
         return np.flatnonzero(self.first != np.arange(len(self._group)))
 
     def conflicting(self, truth: np.ndarray) -> np.ndarray:
-        """Rows whose label is not that of the first row with their text."""
+        """Rows whose label differs from that of the first row with the same text."""
         flat = truth.reshape(len(truth), -1)
         return np.flatnonzero((flat != flat[self.first]).any(-1))
 
 
 def count_repeated(checked: CheckedSet) -> int:
-    """The number of rows with the text of an earlier one."""
+    """The number of rows with the same text as an earlier row."""
     return len(_SameTexts(checked.keys).repeated)
 
 

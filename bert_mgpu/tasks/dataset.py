@@ -32,10 +32,10 @@ class TaskDataset:
     A run calls `check_files` once, before it does anything that takes long.
     """
 
-    flag = "data_dir"  # that names the files
+    flag = "data_dir"  # the one that names the files
 
     config: FinetuneConfig
-    files: TaskFiles  # its labels are complete
+    files: TaskFiles  # with its labels filled in
     family: Family
     model: Pretrained
     cache: pathlib.Path
@@ -43,8 +43,8 @@ class TaskDataset:
     _logged: set[str] = dataclasses.field(default_factory=set)
 
     def check_files(self) -> None:
-        """Reads all sets: a mistake in one is found before the training."""
-        for split in self.needed[1:]:  # the run reads the first one at once
+        """Reads all sets, so that a mistake in any of them is found before training."""
+        for split in self.needed[1:]:  # the run reads the first one right away
             self.read(split)
 
     @property
@@ -69,7 +69,7 @@ class TaskDataset:
 
     @property
     def streams(self) -> bool:
-        """Whether rows of standard input are predicted as they come."""
+        """Whether rows of standard input are predicted as they arrive."""
         return self.config.predict_file == STANDARD_INPUT
 
     def _sample_flag(self, split: str) -> str:
@@ -86,7 +86,7 @@ class TaskDataset:
             source = self._source(split)
             path = str(source.path)
             seen = path in (checked.path for checked in sets.values())
-            if not (seen and split in self.predicted):  # dev in place of a test file
+            if not (seen and split in self.predicted):  # dev stands in for test
                 features, _ = self.read(split, source)
                 unknown = self.model.required_tokenizer.unk_id
                 sets[split] = data_checks.CheckedSet(
@@ -98,7 +98,7 @@ class TaskDataset:
     def load(self, split: str) -> tuple[Features, str]:
         """(features, fingerprint) of a set, described in the log the first time.
 
-        The fingerprint is that of the file and of how it is read.
+        The fingerprint covers the file and how it is read.
         """
         source = self._source(split)
         if source.note and split not in self._logged:
@@ -113,7 +113,7 @@ class TaskDataset:
         return features, key
 
     def load_training(self) -> tuple[Rows, str]:
-        """(rows, fingerprint) of the training: see `Family.training_rows`."""
+        """(rows, fingerprint) of the rows to train on: see `Family.training_rows`."""
         features, key = self.load("train")
         return self.family.training_rows(features, self.config), key
 
@@ -146,7 +146,7 @@ class TaskDataset:
         return task_json.values_of(self.files) | ({"flags": flags} if flags else {})
 
     def check(self, split: str, scored: Any) -> None:
-        """Nothing: every row has an output."""
+        """Checks nothing, as every row has an output."""
 
     @property
     def has_pairs(self) -> bool:
@@ -155,7 +155,7 @@ class TaskDataset:
         return columns.text_b is not None or columns.pair is not None
 
     def ids(self, split: str) -> list[str | int] | None:
-        """The ids of the rows, which are read once more; None without such a column."""
+        """The ids of the rows, read from the file again; None without an id column."""
         if self._source(split).columns.id is None:
             return None
         return [example.guid for example in self.examples(split)]
@@ -164,9 +164,9 @@ class TaskDataset:
         return self._source(split).path
 
     def examples(self, split: str, shown: bool = True) -> list[Example]:
-        """The texts of a set; its file is read once more.
+        """The examples of a set, read from its file again.
 
-        shown: with the labels that predictions show beside theirs.
+        shown: with the labels of the file that are shown beside predictions.
         """
         config, source = self.config, self._source(split)
         read = functools.partial(
@@ -191,7 +191,7 @@ class TaskDataset:
 
     @property
     def _seed(self) -> int:
-        """The seed of samples."""
+        """The seed of the samples."""
         config = self.config
         return config.seed if config.sampled_by is None else config.sampled_by
 
@@ -209,9 +209,9 @@ class TaskDataset:
         )
 
     def stream(self, faults: Faults | None = None) -> Iterator[Example]:
-        """The rows of standard input as they come.
+        """The rows of standard input as they arrive.
 
-        faults: gets those that cannot be read, instead of an error.
+        faults: gets a message for each faulty row, instead of an error.
         """
         config, files, source = self.config, self.files, STANDARD_INPUT
         found = find_format(
@@ -242,7 +242,7 @@ class TaskDataset:
         return self.files.columns_of("test").text_b is not None
 
     def example(self, text_a: str, text_b: str | None = None) -> Example:
-        """A text, or a pair, as an example. Raises ValueError: the task has others."""
+        """An example of a text, or of a pair. Raises ValueError for the wrong kind."""
         columns = self.files.columns_of("test")
         if self.takes_pairs != (text_b is not None):
             kind = "pairs of texts" if self.takes_pairs else "single texts"
@@ -256,7 +256,7 @@ class TaskDataset:
     def read(
         self, split: str, source: sources.Source | None = None
     ) -> tuple[Features, str]:
-        """(features, fingerprint) of a set, without a word in the log."""
+        """(features, fingerprint) of a set. Logs nothing."""
         config, files = self.config, self.files
         source = source or self._source(split)
         keep = getattr(config, self._sample_flag(split))
@@ -285,7 +285,7 @@ class TaskDataset:
             return cache_lib.to_tensors(features), features.notes
 
         name = cache_lib.file_name(f"{files.name}-{split}")
-        # The others find what the first one wrote, or make it for themselves.
+        # The other processes read what the first one wrote, or make it themselves.
         with collective.first_process_first(self.group):
             writes = self.group.rank == 0
             tensors, notes = cache_lib.cached(

@@ -1,10 +1,10 @@
-"""A dev set that is a share of the training file, where a task has no dev file.
+"""A dev set that is split off from the training file, for a task without a dev file.
 
-The share is that of all rows, and of each label as nearly as whole texts allow. Rows of
-the same text are on one side. Hashes of the texts choose, not a seed that may differ
-when the model is evaluated later: the same rows, in any order, are always divided in
-the same way. Other rows may move a text to the other side, since the share of its label
-is rounded together with those of all labels.
+It has the given share of all rows, and of each label as nearly as whole texts allow:
+rows with the same text stay on one side. Hashes of the texts decide, not a seed that
+may differ when the model is evaluated later: the same rows, in any order, are always
+split in the same way. Adding or removing rows may move a text to the other side, since
+the share of its label is rounded together with those of all labels.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from bert_mgpu.tasks.files import TaskFiles
 
 
 def of_run(config: FinetuneConfig, task: TaskFiles) -> float | None:
-    """--dev_share; None where the task has a dev file by now.
+    """The value of --dev_share; None if the task now has a dev file.
 
-    A model that is only used has the share of its training. One that the command line
-    names stays, and is refused.
+    A run that only uses a trained model takes the value from its training. A value from
+    the command line is returned even with a dev file, for `sources.source` to refuse.
     """
     return config.dev_share if "dev_share" in config.given or not task.dev else None
 
@@ -37,7 +37,7 @@ def both(example: Example) -> Sequence[str]:
 
 
 class Divided(Protocol):
-    """What of a `base.Family` says how its rows are divided."""
+    """The part of a `base.Family` that determines how its rows are split."""
 
     labels_are_texts: bool
 
@@ -47,7 +47,7 @@ class Divided(Protocol):
 def of_family(
     family: Divided, examples: list[Example], share: float, *, dev: bool
 ) -> list[Example]:
-    """The examples of the dev set, or the others: see `part`."""
+    """The examples of the dev set, or those to train on: see `part`."""
     texts, by_label = family.kept_together, not family.labels_are_texts
     return part(examples, share, dev=dev, texts=texts, by_label=by_label)
 
@@ -60,16 +60,16 @@ def part(
     texts: Texts = both,
     by_label: bool = True,
 ) -> list[Example]:
-    """The examples of the dev set, or the others, in their order.
+    """The examples of the dev set, or those to train on, in their order.
 
-    texts: of an example; those with the same ones are in one part.
+    texts: gives the texts of an example; examples with equal texts stay together.
 
-    Training keeps a text of every label; the dev set has those labels whose share of
-    the rows is rounded up to one or more. Numbers, sets of labels and, unless by_label,
-    labels are not divided by their values.
+    At least one text of every label stays in training; the dev set has those labels
+    whose share of the rows is rounded up to one or more. Rows are not stratified by
+    numbers or by sets of labels, nor, unless by_label, by single labels.
 
     Raises:
-      UserError: one of the two has no row.
+      UserError: one of the two parts would have no row.
     """
     labels = _labels if by_label else _no_labels
     chosen = _chosen(examples, share, texts, labels_of=labels)
@@ -86,7 +86,7 @@ def part(
 
 
 def _text(example: Example, texts: Texts) -> bytes:
-    """A hash of the texts, equal for rows of the same text."""
+    """A hash of the texts of an example, equal for equal texts."""
     own = "\0".join(text.strip() for text in texts(example))
     return hashlib.blake2b(own.encode(), digest_size=16).digest()
 
@@ -98,7 +98,7 @@ def _chosen(
     *,
     labels_of: Callable[[Any], Sequence[str]],
 ) -> set[bytes]:
-    """The texts of the dev set."""
+    """The texts of the dev set, as hashes."""
     rows: collections.Counter[bytes] = collections.Counter()
     labels = collections.defaultdict[bytes, set[str]](set)
     groups = collections.defaultdict[str, set[bytes]](set)
@@ -114,7 +114,7 @@ def _chosen(
     chosen: set[bytes] = set()
     for text in _by_need(groups.values(), rows, share):
         is_last = any(in_training[label] == 1 for label in labels[text])
-        if is_last or rows[text] > 2 * missing:  # nearer to the share without it
+        if is_last or rows[text] > 2 * missing:  # closer to the share without it
             continue
         chosen.add(text)
         missing -= rows[text]
@@ -123,7 +123,7 @@ def _chosen(
 
 
 def _labels(label: Any) -> Sequence[str]:
-    """The labels of a row: one, several, or none of a number and of entities."""
+    """The labels of a row: one, several, or none for a number or for entities."""
     if isinstance(label, str):
         return [label]
     several = isinstance(label, tuple) and all(isinstance(one, str) for one in label)
@@ -137,10 +137,11 @@ def _no_labels(label: Any) -> Sequence[str]:
 def _by_need(
     groups: Iterable[Collection[bytes]], rows: Mapping[bytes, int], share: float
 ) -> list[bytes]:
-    """All texts, those first whose group then lacks most of its share.
+    """All texts, sorted by how much of its share their group lacks after taking them.
 
-    Of a group, the lowest hashes come first. So its rows are rounded by the largest
-    remainder. A text of many rows, with which the group has far too many, comes late.
+    The greatest lack comes first, and within a group the lowest hash. So numbers of
+    rows are rounded by the largest remainder method. A text of so many rows that its
+    group would get far too many comes late.
     """
     needs: list[tuple[float, bytes]] = []
     for group in groups:

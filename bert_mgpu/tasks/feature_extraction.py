@@ -1,6 +1,6 @@
-"""Vectors of texts: the outputs of layers for each token, or one of each text.
+"""Vectors of texts: the outputs of layers for each token, or one vector per text.
 
-Shapes: B rows of T tokens, one example each, K layers that are asked for, H width.
+Shapes: B rows of T tokens, one example each, K requested layers, H hidden size.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class FeatureExtraction:
         how: str = TOKENS,
         normalize: bool = False,
     ):
-        """layer_indices: as Google's, 0 to the number of layers - 1, or from -1 down.
+        """layer_indices: as in Google's code: 0 is the first layer, -1 the last one.
 
-        how: a pooling of config/features.py, which takes one layer. Raises IndexError
-        where there is no such layer.
+        how: TOKENS, or a pooling of config/features.py, which takes one layer. Raises
+        IndexError if there is no such layer.
         """
         numbers = range(bert_config.num_hidden_layers)
         self._layers = [numbers[index] for index in layer_indices]
@@ -65,7 +65,7 @@ class FeatureExtraction:
 
     @property
     def takes_last(self) -> bool:
-        """Whether the last layer is the only one that is asked for."""
+        """Whether only the last layer is requested."""
         return self._layers == [self._config.num_hidden_layers - 1]
 
     def param_specs(self) -> params_lib.Specs:

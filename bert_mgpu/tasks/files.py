@@ -11,7 +11,7 @@ from bert_mgpu.core.errors import short_repr
 from bert_mgpu.data import tables
 from bert_mgpu.data.columns import Column
 
-LAST = -1  # a column number: the last one, and none of the other columns
+LAST = -1  # a column number: the last column, which is none of the others
 DEFAULT_TYPE = "single"
 
 
@@ -21,15 +21,15 @@ def split_at_tabs(line: str) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """The columns of a file's lines that hold texts and label.
+    """The columns of a file's lines that hold the texts and the label.
 
-    Columns count from 0. What is said of the label, and the stripping and skipping
-    of lines, holds for training and evaluation only; `language` for prediction too.
+    Columns are numbered from 0. The fields about labels, and `strip_lines`, apply to
+    training and evaluation only, `language` to prediction too.
     """
 
     text_a: int
     text_b: int | None = None
-    label: int | None = None  # None: such files have no labels
+    label: int | None = None  # None: the files have no labels
     header: bool = False
     cells: Callable[[str], list[str]] = split_at_tabs
     pair: Callable[[str], tuple[str, str]] | None = None  # cuts text_a in two
@@ -37,13 +37,13 @@ class Columns:
     clean_label: Callable[[str], str] = str
     relabel: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     strip_lines: bool = False  # and skip blank ones
-    language: str | None = None  # rows with another column 0 are skipped
+    language: str | None = None  # rows with another value in column 0 are skipped
     id: int | None = None
     group: int | None = None  # rows with the same value are ranked together
-    encoding: str = text_files.UTF_8  # where there is no table
+    encoding: str = text_files.UTF_8  # used where there is no table
     # Texts may be lists of words, and labels nested lists or objects.
     nested: bool = False
-    table: TableColumns | None = None  # of a user's own files
+    table: TableColumns | None = None  # for a user's own files
 
     def count(self, with_label: bool) -> int:
         """The number of columns that a line must have."""
@@ -52,13 +52,16 @@ class Columns:
         return max(numbers) + 1 + (LAST in numbers)
 
     def done_to_texts(self, lower_case: bool) -> str | None:
-        """What texts undergo before a tokenizer with this casing, where ids show it."""
+        """How texts are altered before tokenization; None if token ids do not show it.
+
+        lower_case: whether the tokenizer itself lowers the case.
+        """
         if self.pair is not None:
             return "cut in two, text_a and text_b"
         return "in lower case" if not lower_case and self.clean("A") == "a" else None
 
     def one_text(self, cells: Sequence[Any], index: int) -> str:
-        """The text of a row in a column. Raises ValueError for a list."""
+        """The text in a column of a row. Raises ValueError for a list."""
         cell = cells[index]
         if isinstance(cell, list):
             name = self.table.columns[index] if self.table else index
@@ -69,7 +72,7 @@ class Columns:
 
 
 class TableColumns(NamedTuple):
-    """Own files: the columns of a file that become the columns 0, 1, ... of a row."""
+    """For a user's own files: those columns that become columns 0, 1, ... of a row."""
 
     form: tables.TableFormat
     columns: tuple[Column, ...]
@@ -85,11 +88,11 @@ class TaskFiles:
     dev: str | None
     test: str | None
     columns: Columns
-    # Of the splits that differ from `columns`.
+    # Split -> its columns, where they differ from `columns`.
     other_columns: Mapping[str, Columns] = dataclasses.field(default_factory=dict)
     task_type: str = DEFAULT_TYPE
     separator: str = ","  # between the labels of a row, where it may have several
-    # Further keys of task.json, which its type alone has.
+    # Further keys of task.json, which only tasks of this type have.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     built_in: bool = False
     has_slots: bool = False  # second texts are ads with slots: see text/ad_slots.py
@@ -103,10 +106,10 @@ class TaskFiles:
 
 
 def described(columns: Columns) -> dict[str, Any]:
-    """Columns as JSON values, without those that have their defaults.
+    """The fields of columns as JSON values, without those that have their defaults.
 
-    So a run can be resumed by later code whose columns have more fields. Functions
-    are named, since their repr differs in every process.
+    So a run can be resumed by later code in which `Columns` has more fields. Functions
+    are given by name, since their repr differs in every process.
     """
     defaults = vars(Columns(text_a=columns.text_a))
     return {"text_a": columns.text_a} | {

@@ -1,4 +1,4 @@
-"""What the first lines of a file to predict are, where its name does not say it."""
+"""The format of a file to predict by its first lines, where its name does not tell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _OUTSIDE = "O"  # among a model's tags
 
 
 def first_object(read: list[tuple[int, str]], lines: Lines) -> str | None:
-    """The first JSON object, if lines begin with one; lines it takes join `read`."""
+    """The text of the first JSON object; None if the lines do not begin with one.
+
+    read: the lines read so far; further ones, taken from lines, are appended to it.
+    """
 
     def taken() -> Lines:
         yield from [*read]
@@ -30,7 +33,7 @@ def first_object(read: list[tuple[int, str]], lines: Lines) -> str | None:
 
 
 def are_words(task: TaskFiles, columns: Columns, texts: Sequence[str]) -> bool:
-    """Whether the beginning of a file has words on lines, and tags that are known."""
+    """Whether the first lines of a file hold one word each, with a known tag."""
     if columns.table is None or columns.table.form.format != CONLL:
         return False
     types = {tag[2:] if _OUTSIDE in task.labels else tag for tag in task.labels}
@@ -39,9 +42,9 @@ def are_words(task: TaskFiles, columns: Columns, texts: Sequence[str]) -> bool:
 
 
 def kind_of(columns: Columns, line: str, most: int) -> str | None:
-    """The format of a first line; None: a row as the task's own files have them.
+    """The format of a first line; None for a row like those of the task's own files.
 
-    most: the number of cells of those; 0: not known.
+    most: the number of cells in a row of those files; 0: not known.
     """
     if _is_row(columns, line, most):
         return None
@@ -60,7 +63,7 @@ def _is_row(columns: Columns, line: str, most: int) -> bool:
             return False
         return len(cells) >= columns.count(with_label=False)
     form, names = columns.table
-    kind = form.format or "tsv"  # of a .txt
+    kind = form.format or "tsv"  # the default, as for .txt
     if kind == CONLL:
         return False
     if kind == "csv":
@@ -80,7 +83,7 @@ def _is_row(columns: Columns, line: str, most: int) -> bool:
 
 
 def object_on(line: str) -> dict[str, Any] | None:
-    """The JSON object on a line; None where there is none."""
+    """The JSON object on a line; None if there is none."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

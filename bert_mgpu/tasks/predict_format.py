@@ -1,9 +1,9 @@
 """The format of a file to predict: rows as the task's own, bare texts, or JSON objects.
 
---predict_format names it; otherwise the name of the file does. The first line that is
-not blank, or the first object, decides where that may be either: a file `.txt`, and
-standard input. Where a task's own files have words with their tags, the first lines of
-all files do but those whose names say something else.
+--predict_format names it; otherwise the name of the file does. Where the name leaves it
+open, as for `.txt` and standard input, the first line that is not blank, or the first
+JSON object, decides. Where a task's own files hold words with their tags, the first
+lines decide for all files whose names do not say something else.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from bert_mgpu.tasks import csv_rows, first_lines
 from bert_mgpu.tasks.files import Columns, TableColumns, TaskFiles
 from bert_mgpu.tasks.first_lines import CONLL, JSON_LINES, TEXT
 
-_BESIDE = ("id", "group")  # of columns beside the texts
+_BESIDE = ("id", "group")  # columns besides the texts
 _KEYS = ("text_a", "text_b", *_BESIDE)
 _RECORDS = (JSON_LINES, "parquet")
-_LOOKED_AT = 50  # lines of a file by which words with tags are told from texts
+_LOOKED_AT = 50  # first lines, which show whether a file has tagged words or texts
 
 
 class PredictFormat(NamedTuple):
-    """The columns of a file to predict, and its lines where some were read."""
+    """The columns of a file to predict, and its lines if some have been read."""
 
     columns: Columns
     note: str | None = None  # for the log
@@ -47,19 +47,19 @@ def find_format(
     data_dir: str | os.PathLike[str] | None = None,
     faults: text_files.Faults | None = None,
 ) -> PredictFormat:
-    """The format of a file to predict.
+    """Finds the format of a file to predict.
 
-    columns: of the task's own files of this kind, which lie in data_dir, where that is
-    known; asked, encoding: --predict_format, --encoding; faults: of lines that are
-    read, see `read_lines`.
-    Raises UserError where the task cannot have this format.
+    columns: those of the task's own files of this kind, which are in data_dir, where
+    that is known; asked, encoding: the values of --predict_format and --encoding;
+    faults: gets the lines that cannot be read, see `read_lines`.
+    Raises UserError if the task cannot have this format.
     """
     streams = path == STANDARD_INPUT
     if streams:  # rows are answered one by one
         columns = _ungrouped(columns)
     if asked is None and not streams:
         asked = _other_records(columns, path)
-    if encoding is None:  # new texts may come from elsewhere than the training's
+    if encoding is None:  # new texts may have another source than those of training
         columns = _or_utf_8(columns)
     if asked not in (None, JSON_LINES):
         return PredictFormat(with_format(task, columns, str(asked)))
@@ -89,7 +89,7 @@ def find_format(
 
 
 def _ungrouped(columns: Columns) -> Columns:
-    """The columns without that of groups, which is the last one."""
+    """The columns without the group column, which is the last one."""
     if columns.group is None or columns.table is None:
         return columns
     table = columns.table._replace(columns=columns.table.columns[: columns.group])
@@ -97,7 +97,7 @@ def _ungrouped(columns: Columns) -> Columns:
 
 
 def _beginning(lines: Lines, most: int) -> Lines:
-    """The lines up to the one with which so many are not blank."""
+    """The first lines, up to `most` of them that are not blank."""
     for number, line in lines:
         yield number, line
         most -= bool(line.strip())
@@ -106,16 +106,16 @@ def _beginning(lines: Lines, most: int) -> Lines:
 
 
 def _has_words(columns: Columns) -> bool:
-    """Whether the task's own files have words with their tags on lines."""
+    """Whether the task's own files have one word with its tag per line."""
     return columns.table is not None and columns.table.form.format == CONLL
 
 
 def _is_named(columns: Columns, path: str) -> bool:
-    """Whether the name of a file says that it is as the task's own."""
+    """Whether the name of a file says that its format is that of the task's own."""
     suffix = _suffix(path)
     if _has_words(columns):
         return suffix == f".{CONLL}"
-    # A built-in task has its own names for files: what is in them decides.
+    # The names of a built-in task's files do not tell the format: the content does.
     of_any = (".txt", ".json", ".jsonl") if columns.table is None else (".txt",)
     return suffix not in of_any
 
@@ -133,7 +133,7 @@ def _or_utf_8(columns: Columns) -> Columns:
 
 
 def _other_records(columns: Columns, path: str) -> str | None:
-    """The format of records by the name of a file, where the task's own differ."""
+    """The record format that a file's name tells, where the task's own files differ."""
     kind = tables.TableFormat().format_of(path)
     if kind not in _RECORDS or (_is_squad(columns) and _suffix(path) == ".json"):
         return None
@@ -141,7 +141,7 @@ def _other_records(columns: Columns, path: str) -> str | None:
         return kind if kind == "parquet" else None
     form, names = columns.table
     if form.format is None and all(isinstance(name, str) for name in names):
-        return None  # its name tells the format, and the names are there
+        return None  # the file's name tells the format, and columns have names
     return kind if form.format != kind else None
 
 
@@ -150,7 +150,7 @@ def _is_squad(columns: Columns) -> bool:
 
 
 def with_format(task: TaskFiles, columns: Columns, kind: str) -> Columns:
-    """The columns of a file of this format. Raises UserError: the task has none."""
+    """The columns of a file of this format. Raises UserError if it does not fit."""
     if kind == TEXT:
         return _of_texts(columns)
     if kind in _RECORDS:
@@ -181,11 +181,11 @@ def _of_texts(columns: Columns) -> Columns:
 
 
 def _of_records(columns: Columns, kind: str, first: str = "") -> Columns:
-    """Those of files that name their columns: by number they are text_a, text_b.
+    """The columns of a file with named columns; numbered ones are text_a, text_b there.
 
-    first: a line of the file. Where its object has text_a and not the task's names, it
-    is as if these were numbers; a single text may also be its `text`, and words its
-    `tokens`.
+    first: a line of the file. If its object has text_a but not the task's own name for
+    it, the task's columns are treated as numbered ones. A single text may also be named
+    `text`, and words `tokens`.
     """
     own = columns.table.columns if columns.table else ()
     names: dict[str, str] = {}
@@ -217,7 +217,7 @@ def _of_records(columns: Columns, kind: str, first: str = "") -> Columns:
 
 
 def _without_others(columns: Columns) -> Columns:
-    """One column, of the text. How texts are cleaned stays, but not how words are."""
+    """A single column, for the text. Texts are still cleaned, but not words."""
     first = Columns(text_a=0, pair=columns.pair, nested=columns.nested)
     if not columns.nested:
         first = dataclasses.replace(first, clean=columns.clean)
@@ -232,7 +232,7 @@ def _suffix(path: str | os.PathLike[str]) -> str:
 
 
 def _of_stream(task: TaskFiles, columns: Columns, table: TableColumns) -> Columns:
-    """The columns of standard input, which has no name: those of the task's files."""
+    """The columns of standard input, whose format is that of the task's files."""
     name = task.test or task.dev or task.train or ""
     form = table.form._replace(format=table.form.format_of(name))
     return dataclasses.replace(columns, table=table._replace(form=form))

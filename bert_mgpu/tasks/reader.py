@@ -1,4 +1,4 @@
-"""Examples of the files of a task."""
+"""Reads the examples in the files of a task."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text import words
 
 # (task, columns, cells of a row) -> its label, or None to skip the row. Raises
-# ValueError where the cell holds no label.
+# ValueError if the cell holds no valid label.
 LabelReader = Callable[[TaskFiles, Columns, Sequence[Any]], Any]
-# See `Family.complete`, without its files.
+# `Family.complete` with its `files` bound.
 Completion = Callable[..., list[Example]]
-_MOST_SHOWN, _MOST_FAULTS = 20, 1000  # of a file; after the latter it is not read on
+_MOST_SHOWN, _MOST_FAULTS = 20, 1000  # of a file; reading stops after the latter
 
 
 def read_examples(
@@ -44,21 +44,21 @@ def read_examples(
 ) -> list[Example]:
     """Reads a file in its order, with the columns of `split` unless others are given.
 
-    With labels, as training and evaluation want them, rows are skipped where the
-    task says so and every label is checked. Without, as prediction wants them, the
-    label is never read and each line below the header gives one example, a blank line
-    one with an empty text, so that predictions can be pasted beside the file; xnli's
-    rows of other languages are left out even then, and a blank line there has no
-    language. If the text is in the last column it is counted from the end, so
-    prediction files may lack the label column.
+    With labels, as training and evaluation need them, rows are skipped where the task
+    says so, and every label is checked. Without labels, as for prediction, the label
+    is never read and each line below the header gives one example, a blank line one
+    with an empty text, so that predictions can be pasted beside the file. Only xnli's
+    rows in other languages are left out even then, and its blank lines, which have no
+    language. A text in the last column is counted from the end, so prediction files
+    may lack the label column.
 
     Args:
-      label: reads the label of a row; complete: of a whole file, see `Family.complete`.
+      label: reads the label of a row; complete: finishes a file, see `Family.complete`.
       faults: gets each fault of a row, which is skipped, instead of an error.
 
     Raises:
-      UserError: with file:line, for too few columns or an unknown label, after the
-        others are logged; or there are no rows.
+      UserError: with file:line, for the first row with too few columns or an unknown
+        label, after later ones are logged; or there are no rows.
     """
     found: list[str] = []
 
@@ -90,7 +90,7 @@ def read_examples(
 def labelled(
     examples: list[Example], read: Callable[..., list[Example]]
 ) -> list[Example]:
-    """The examples with labels; read: `read_examples` of their file."""
+    """The examples with the labels of their file. read: `read_examples` of the file."""
     first: dict[str, str] = {}
     try:
         found = read(with_label=True, faults=lambda _, own: first.setdefault("is", own))
@@ -103,7 +103,7 @@ def labelled(
 
 
 def _refuse(faults: Sequence[str]) -> NoReturn:
-    """Raises UserError for the first fault, after the next ones are logged."""
+    """Logs the next faults, then raises UserError for the first one."""
     first, *others = faults
     for fault in others[: _MOST_SHOWN - 1]:
         say(fault)
@@ -122,7 +122,7 @@ def sample(
     *,
     random_numbers: str = "counters",
 ) -> list[Example]:
-    """A random sample of this size in their order; None: all. See `sample_rows`."""
+    """A random sample of `keep` examples, in order; None: all. See `sample_rows`."""
     if keep is None:
         return examples
     kept = sample_rows(len(examples), keep, seed, random_numbers=random_numbers)
@@ -140,7 +140,7 @@ def stream(
     lines: Lines | None = None,
     faults: Faults | None = None,
 ) -> Iterator[Example]:
-    """The rows of `read_examples` as they are read; there may be none.
+    """Yields what `read_examples` returns, as it is read; there may be no rows.
 
     lines: see `tables.rows`.
     """
@@ -186,7 +186,7 @@ def _rows(
     lines: Lines | None,
     faults: Faults | None,
 ) -> Iterator[tuple[int, Any]]:
-    """(line number, text or cells of the line, None if blank) of the rows to read."""
+    """Yields (line number, text or cells of the line, None if blank) of each row."""
     if columns.table is not None:
         form, names = columns.table
         wanted: list[Column | None] = [*names]
@@ -206,7 +206,7 @@ def _rows(
         if number == 1 and columns.header:
             continue
         if with_label and columns.strip_lines:
-            line = line.lstrip()  # the right end goes with its column
+            line = line.lstrip()  # the right end is cleaned with its column
             if not line:
                 continue
         if line.strip():
@@ -216,7 +216,7 @@ def _rows(
 
 
 class RowFields(NamedTuple):
-    """The fields of an example; see there."""
+    """The fields of an `Example` that a row gives; see there."""
 
     guid: str | int | None
     text_a: str
@@ -265,7 +265,7 @@ def _parse(
 
 
 def _cleaned(columns: Columns, given: Sequence[str]) -> list[str]:
-    """The words of a row. Raises RowFaults for those that are none."""
+    """The cleaned words of a row. Raises RowFaults for those that are not words."""
     cleaned, faults = list[str](), list[tuple[int, str]]()
     for index, word in enumerate(given):
         try:
@@ -284,7 +284,7 @@ def _cleaned(columns: Columns, given: Sequence[str]) -> list[str]:
 def clean(
     columns: Columns, text_a: str, text_b: str | None = None
 ) -> tuple[str, str | None]:
-    """The texts of an example as the task's own files give them."""
+    """The texts of an example, cleaned like those of the task's own files."""
     if columns.pair is not None:
         return columns.pair(text_a)
     if columns.nested:  # there only words are cleaned

@@ -1,7 +1,7 @@
-"""The table of task families by type of task.json, and the built-in tasks.
+"""The types of task.json with their task families, and the built-in tasks.
 
-No other module knows all families. A family is imported when it is asked for, since
-its model needs TensorFlow.
+No other module knows all families. A family is imported only when it is requested,
+since its model needs TensorFlow.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ BUILTIN = {**builtin.BUILTIN, **tagging.BUILTIN, **span_qa.BUILTIN}
 
 
 def find_task_files(config: FinetuneConfig) -> TaskFiles:
-    """The task that the flags ask for. Raises UserError: `read_task_json`."""
+    """The task that the flags ask for. Raises UserError, see `read_task_json`."""
     return task_json.read_task_json(config, BUILTIN, TYPES)
 
 
 def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
-    """Lines for the log on what a user may not expect of a task's files."""
+    """Lines for the log about what a user may not expect of a task's files."""
     lines = [
         task_json.overlooked(
             str(config.task_name or files.name), config.data_dir, BUILTIN
@@ -106,7 +106,7 @@ def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
 def family_of(files: TaskFiles, config: FinetuneConfig) -> Family:
     """The family that reads, trains and scores a task.
 
-    Raises UserError where a flag is not for tasks of its type.
+    Raises UserError for a flag that tasks of its type do not take.
     """
     family: Family = importlib.import_module(TYPES[files.task_type].module).FAMILY
     refused = {**family.refused_flags}
@@ -126,7 +126,7 @@ def family_of(files: TaskFiles, config: FinetuneConfig) -> Family:
 
 
 def _of_other_types(task_type: str) -> dict[str, str]:
-    """The flags that types other than this have, and what is said of each."""
+    """Flag -> reason to refuse it, for the flags that only other types have."""
     found: dict[str, str] = {}
     own = TYPES[task_type].flags
     for table in dict.fromkeys(kind.flags for kind in TYPES.values()):

@@ -1,4 +1,4 @@
-"""The files of the sets of a task."""
+"""Finds the files of a task's sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.tasks.predict_format import find_format
 
 SPLITS = ("train", "dev", "test")
-_PREDICTED = "test:"  # before the name of a file of --predict_file
+_PREDICTED = "test:"  # prefix of the name of a set from --predict_file
 _NAME = re.compile(r"[\w-]{1,40}")
 
 
@@ -39,8 +39,8 @@ class Source(NamedTuple):
 def predicted(predict_file: str | None) -> dict[str, str | None]:
     """The sets to predict and their files; None is the task's own file.
 
-    predict_file: the flag: a file, or several, separated by commas. Raises UserError
-    where two of them have the same name.
+    predict_file: the value of the flag: a file, or several, separated by commas. Raises
+    UserError if two have the same name, or one of several is empty or standard input.
     """
     if predict_file is None or os.path.exists(predict_file) or "," not in predict_file:
         return {"test": predict_file}
@@ -73,7 +73,7 @@ def source(
     """Finds the file of a set: a split, or one of --eval_files or --predict_file.
 
     Raises:
-      UserError: there is no such file; names the nearest ones.
+      UserError: there is no such file; the message names the closest ones.
     """
     others = named_files(eval_files)
     if split in others:
@@ -110,10 +110,11 @@ def split_path(
 ) -> Source:
     """Finds the file of a split: "train", "dev" or "test".
 
-    Test is dev where the task has no test file, or has one that is absent.
+    The dev file stands in for a test file if the task has none, or if that of a
+    built-in task is absent.
 
     Raises:
-      UserError: there is no such file; names the nearest ones.
+      UserError: there is no such file; the message names the closest ones.
     """
     if data_dir is None:
         raise UserError(
@@ -140,7 +141,7 @@ def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
     """The split whose columns a `--predict_file` has: "test" or "dev".
 
     They differ only in cola, whose test files have a header and no label
-    column: a file whose first line reaches dev's text column is read as dev.
+    column: a file whose first line has dev's text column is read as dev.
     """
     if task.test is None:
         return "dev"
@@ -153,7 +154,7 @@ def predict_file_split(task: TaskFiles, path: str | os.PathLike[str]) -> str:
 
 
 def named_files(eval_files: str | None) -> dict[str, pathlib.Path]:
-    """--eval_files as NAME -> FILE. Raises UserError where it is something else."""
+    """Parses --eval_files as NAME -> FILE. Raises UserError if it cannot."""
     files: dict[str, pathlib.Path] = {}
     for part in eval_files.split(",") if eval_files else ():
         name, separator, path = part.partition("=")

@@ -1,11 +1,11 @@
-"""A user's own task: the columns of its texts and labels, by task.json or by flags.
+"""A user's own task: the columns of its texts and labels, from task.json or flags.
 
     {"train": "train.csv", "dev": "dev.csv", "test": "test.jsonl",
      "text_a": "title", "label": "class", "labels": ["no", "yes"]}
 
 Only "text_a" is always needed. Columns are numbers from 0 (-1 is the last one) or
-names; without "labels" those of the training file are taken, sorted. A flag says the
-same as its key, and wins over it.
+names; without "labels" those of the training file are taken, sorted. A flag means the
+same as its key, and takes precedence over it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bert_mgpu.tasks.task_keys import (
 )
 
 FILE = "task.json"
-_SHORT_NAME = 4  # characters: shorter ones look alike
+_SHORT_NAME = 4  # characters: shorter names are all similar
 _SEPARATOR = ","  # between labels
 
 
@@ -42,7 +42,7 @@ def read_task_json(
     builtin: Mapping[str, TaskFiles],
     types: Mapping[str, TaskType],
 ) -> TaskFiles:
-    """The built-in task of the run's name, else the one of task.json and the flags.
+    """The built-in task that the run names, else the one of task.json and the flags.
 
     Raises UserError for what is missing, unknown or does not fit together.
     """
@@ -76,7 +76,7 @@ def read_task_json(
             own = _as_trained(trained, own, task_type.keys, types=types)
         return _with_options(task, own, task_type)
     path = pathlib.Path(config.data_dir or "", FILE)
-    # Even a broken link was meant as task.json.
+    # Even a broken link is meant as task.json.
     if config.data_dir and files.lexists(path):
         values = known(path, files.read_json(path))
     elif trained and of_model:
@@ -101,20 +101,20 @@ def _as_trained(
     *,
     types: Mapping[str, TaskType],
 ) -> dict[str, Any]:
-    """The values, and those of these keys that the model has been trained with."""
+    """The values, with missing ones of `keys` taken from the trained model."""
     if trained is None:
         return values
     own = {k: v for k, v in trained.values.items() if k in keys and k not in values}
     if not own:
         return values
-    # The values are sound; run.json may hold anything.
+    # The values have been checked, but run.json may hold anything.
     return checked({**values, **own}, trained.path, {}, types=types)
 
 
 def _with_options(
     task: TaskFiles, values: Mapping[str, Any], task_type: TaskType
 ) -> TaskFiles:
-    """The files of a task whose type has keys of its own."""
+    """The files of a task, with the values of the keys that only its type has."""
     options = {key: values[key] for key in task_type.keys if key in values}
     if task.built_in and not options:
         return task
@@ -123,9 +123,10 @@ def _with_options(
 
 
 def values_of(task: TaskFiles) -> dict[str, Any]:
-    """The keys of task.json that give these files, with "name" and without labels.
+    """The content of a task.json for these files, with "name" and without labels.
 
-    A built-in task has only its name. Of files elsewhere only the names are kept.
+    A built-in task needs only its name and its type's own keys. Of files outside
+    data_dir only the names are kept.
     """
     values: dict[str, Any] = {"name": task.name, **task.options}
     if task.built_in or task.columns.table is None:
@@ -160,7 +161,7 @@ def _unknown(
 def overlooked(
     task_name: str, data_dir: str | None, builtin: Collection[str]
 ) -> str | None:
-    """A remark where there is a task.json but the task's name is a built-in one."""
+    """A remark if there is a task.json although the task's name is a built-in one."""
     path = pathlib.Path(data_dir or "", FILE)
     if data_dir is None or task_name.lower() not in builtin or not path.is_file():
         return None

@@ -15,7 +15,7 @@ from bert_mgpu.data import columns, tables
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns
 
 _LONGEST_NAME = 1000  # characters of a file's name
-_LONGEST_KEY = 100  # characters that are compared with known ones
+_LONGEST_KEY = 100  # characters that are compared with those of known keys
 
 
 def _listed(text: str) -> list[str]:
@@ -29,30 +29,30 @@ class Key(NamedTuple):
     types: tuple[type, ...]
     of_flag: Callable[[Any], Any] = lambda value: value
     choices: Collection[str] | None = None
-    is_text: bool = False  # of some character that is no blank
+    is_text: bool = False  # must not be only whitespace
 
 
 class TaskType(NamedTuple):
-    """A type of task.json."""
+    """A type of task that task.json may name."""
 
-    module: str  # whose FAMILY has it
-    flags: type[FlagTable] = FlagTable  # that only types with this table have
+    module: str  # whose FAMILY handles this type
+    flags: type[FlagTable] = FlagTable  # only types with this table have these flags
     names_labels: bool = True  # task.json may have "labels"
     fewest_labels: int = 2  # of "labels"
-    keys: tuple[str, ...] = ()  # of task.json that only types like this have
-    own_columns: tuple[str, ...] = ()  # the same, of COLUMNS
-    of_model: tuple[str, ...] = ()  # those that a trained model has, whatever its files
+    keys: tuple[str, ...] = ()  # those of task.json that only such types have
+    own_columns: tuple[str, ...] = ()  # likewise, of COLUMNS
+    of_model: tuple[str, ...] = ()  # keys whose values belong to a model, not a file
     takes_files: bool = False  # flags may name other files than a built-in task's
-    # The values of task.json with those that it leaves out.
+    # Adds defaults to the values of task.json.
     with_defaults: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
-    # The columns of its files, by those and the type's own keys. Raises UserError.
+    # The columns of its files, from those given and its own keys. Raises UserError.
     columns: Callable[[Columns, Mapping[str, Any]], Columns] = lambda given, _: given
-    huggingface_problem_type: str | None = None  # as in its config.json
+    huggingface_problem_type: str | None = None  # "problem_type" of its config.json
 
 
 COLUMNS = ("text_a", "text_b", "label", "id", "group")  # in the order of a row's cells
 FILES = ("train", "dev", "test")
-# Names that other programs have for these keys.
+# Names that other programs use for these keys.
 _MEANT = {
     **dict.fromkeys(("text", "sentence", "sentence1", "content", "input"), "text_a"),
     **dict.fromkeys(("sentence2", "text2", "text_pair"), "text_b"),
@@ -80,13 +80,13 @@ KEYS = {
 
 
 def is_elsewhere(name: str) -> bool:
-    """Whether a file lies outside of the folder to which its name is relative."""
+    """Whether a file lies outside the folder to which its name is relative."""
     path = pathlib.PurePath(name)
     return path.is_absolute() or ".." in path.parts
 
 
 def known(path: pathlib.Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a task. Raises UserError for unknown keys and files elsewhere."""
+    """The given values. Raises UserError for unknown keys or files outside data_dir."""
     values = {key: value for key, value in content.items() if value is not None}
     for key in values:
         if key not in KEYS:
@@ -120,7 +120,7 @@ def checked(
 ) -> dict[str, Any]:
     """The values, checked and in lower case where case does not matter.
 
-    by_flag: those of flags, which an error then names.
+    by_flag: those that flags gave; an error about one of them names its flag.
     """
     value: Any
 
@@ -129,7 +129,7 @@ def checked(
 
     for key, value in values.items():
         allowed = KEYS[key].types
-        wrong_bool = isinstance(value, bool) and bool not in allowed  # it is an int
+        wrong_bool = isinstance(value, bool) and bool not in allowed  # a bool is an int
         if wrong_bool or not isinstance(value, allowed):
             names = " or ".join(each.__name__ for each in allowed)
             raise UserError(

@@ -1,8 +1,8 @@
-"""The segments of an ad, and the ad with a slot in the place of one.
+"""The segments of an ad, and the ad with one of them replaced by a slot.
 
-An ad is cut at delimiters, as in bert-ad's preprocess/generate_dataset.py. Its rows
-have a run of quotation marks for a slot, as long as the phrase that they ask about;
-rows for rewriting have `SLOT_MARKER`.
+An ad is cut at delimiters, as in bert-ad's preprocess/generate_dataset.py. In its rows
+a slot is a run of quotation marks, as long as the phrase that the row asks about; in
+rows for rewriting it is `SLOT_MARKER`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ SLOT_CHARACTER = "“"  # the Chinese vocabulary lacks it: it becomes [UNK]
 
 
 class AdSegment(NamedTuple):
-    """A segment: what stands between two delimiters, without blanks around it."""
+    """A segment: the text between two delimiters, without surrounding whitespace."""
 
     text: str
     start: int  # in characters of the ad
     end: int
-    number: int  # of delimiters before it, which bert-ad's reader counts
+    number: int  # how many delimiters are before it, as bert-ad's reader counts
 
     @property
     def is_slot(self) -> bool:
@@ -42,23 +42,23 @@ def segments(ad: str, delimiters: str = DELIMITERS) -> list[AdSegment]:
 
 
 def has_slot(ad: str, cut: list[AdSegment]) -> bool:
-    """Whether an ad holds what would be taken for a slot."""
+    """Whether an ad contains anything that would be taken for a slot."""
     return SLOT_MARKER in ad or any(segment.is_slot for segment in cut)
 
 
 def blanked(ad: str, segment: AdSegment, phrase: str) -> str:
-    """The ad with a slot of a phrase's length in the place of this segment."""
+    """The ad with this segment replaced by a slot as long as the phrase."""
     slot = SLOT_CHARACTER * len(phrase)
     return ad[: segment.start] + slot + ad[segment.end :]
 
 
 def marked(ad: str, segment: AdSegment) -> str:
-    """The ad with the marker of a slot in the place of this segment."""
+    """The ad with this segment replaced by the slot marker."""
     return ad[: segment.start] + SLOT_MARKER + ad[segment.end :]
 
 
 def without(ad: str, segment: AdSegment, delimiters: str = DELIMITERS) -> str:
-    """The ad without this segment and the delimiter that ends it, or that is before."""
+    """The ad without this segment and the delimiter after it, or else before it."""
     before, after = ad[: segment.start], ad[segment.end :]
     for end, character in enumerate(after, 1):
         if character in delimiters:
@@ -67,9 +67,9 @@ def without(ad: str, segment: AdSegment, delimiters: str = DELIMITERS) -> str:
 
 
 def beside(ad: str, main: str, delimiters: str = DELIMITERS) -> list[str] | None:
-    """What stands before and after the main part; None where the ad does not hold it.
+    """The texts before and after the main part; None if the ad does not contain that.
 
-    One delimiter is stripped at each end, as by bert-ad's get_matches.
+    One delimiter is stripped from each of their ends, as in bert-ad's get_matches.
     """
     start = ad.find(main)
     if start < 0:

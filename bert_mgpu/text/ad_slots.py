@@ -1,8 +1,8 @@
 """The slot of an ad in bert-ad's rows: a run of quotation marks that fills a segment.
 
-Real quotes stand beside words, and the index of the segment in such a row is not always
-right; so nothing else is a slot. Where a segment occurs twice bert-ad blanks both
-places: both are the slot of the row's one phrase.
+Nothing else counts as a slot: real quotation marks stand beside words, and the segment
+index in such a row is not always right. Where a segment occurs twice, bert-ad replaces
+it in both places, and both are slots of the row's one phrase.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 
 def slots(ad: str) -> list[AdSegment]:
-    """The places of the slot, in their order; none in most texts."""
+    """The segments that are slots, in order; most texts have none."""
     if SLOT_CHARACTER not in ad:
         return []
     return [segment for segment in segments(ad) if segment.is_slot]
@@ -28,7 +28,7 @@ def filled(ad: str, text: str) -> str | None:
 
 
 def slot_key(ad: str | None) -> str | None:
-    """The ad with one mark in its slot: rows of one slot have it in common.
+    """The ad with a single mark in its slot: a key that all rows of a slot share.
 
     A row has as many marks as its phrase has characters. None: there is no slot.
     """
@@ -36,9 +36,9 @@ def slot_key(ad: str | None) -> str | None:
 
 
 def masked_ids(ads: Sequence[str], tokenizer: Tokenizer) -> Ragged:
-    """The tokens of ads, with one [MASK] for each mark in their slots: int32.
+    """The token ids of ads, with one [MASK] for each mark in their slots: int32.
 
-    All else is as `Tokenizer.batch_ids` has it, since a mark is a word of its own.
+    All other ids are those of `Tokenizer.batch_ids`, since a mark is a word of its own.
     """
     cuts = [slots(ad) for ad in ads]
     texts = [

@@ -1,9 +1,10 @@
-"""The edits that make one text of another: tokens are kept, deleted and written.
+"""The edits that turn one text into another: tokens are kept, deleted and written.
 
-The script of a pair keeps as many tokens as can be kept (a longest common subsequence);
-among those it writes at the fewest places, then it deletes as early as it can. What is
-written in place of deleted tokens stands before the first of them, which Malmi et al.
-2019 (LaserTagger) found to be learnt better.
+The edit script of a pair keeps as many tokens as possible (a longest common
+subsequence); of such scripts it is one that writes at the fewest places, and of those
+the one that deletes as early as possible. What is written in place of deleted tokens
+stands before the first of them, which Malmi et al. 2019 (LaserTagger) found to be
+learnt better.
 
 Letters: B pairs, N places of a source, M of a target.
 """
@@ -17,18 +18,18 @@ import numpy as np
 
 Tokens = Sequence[int]  # ids, none below 0
 Pair = tuple[Tokens, Tokens]  # the source and the target
-_CELLS = 1 << 19  # of the table of pairs that are worked on together; 8 bytes each
+_CELLS = 1 << 19  # of the table for pairs that are processed together; 8 bytes each
 _MOST_CELLS = 1 << 24  # of a pair: some 4,000 tokens on both sides
-_AS_LISTS = 1 << 20  # cells of a table that is read as lists
+_AS_LISTS = 1 << 20  # up to so many cells, a table is read as lists
 _NEVER = -(2**30)
 
 
 class Edits(NamedTuple):
-    """A script: what becomes of each token of a source, and what is written."""
+    """An edit script: what becomes of each source token, and what is written."""
 
     keeps: list[bool]  # of each token of the source
-    counts: list[int]  # of the tokens written before each, and, last, at the end
-    written: list[int]  # all of them, in their order
+    counts: list[int]  # of the tokens written before each one and, last, at the end
+    written: list[int]  # all written tokens, in order
 
 
 class TokenEdit(NamedTuple):
@@ -40,7 +41,7 @@ class TokenEdit(NamedTuple):
 
 
 def token_edits(edits: Edits) -> list[TokenEdit]:
-    """A script as edits, each between two tokens that are kept or the text's ends."""
+    """A script as edits, each between two kept tokens or the ends of the text."""
     found, new = list[TokenEdit](), list[int]()
     start = used = 0
     for token, (count, keep) in enumerate(
@@ -56,9 +57,9 @@ def token_edits(edits: Edits) -> list[TokenEdit]:
 
 
 def edits_of(pairs: Sequence[Pair]) -> Iterator[Edits]:
-    """The scripts that make the target of each (source, target), in their order."""
+    """The script that turns the source of each pair into its target, in order."""
     for block in _blocks(pairs):
-        source, target = block[0]  # alone, if it is a long one
+        source, target = block[0]  # the only one, if it is long
         if (len(source) + 1) * (len(target) + 1) > _MOST_CELLS:
             yield _replaced(source, target)
             continue
@@ -68,7 +69,7 @@ def edits_of(pairs: Sequence[Pair]) -> Iterator[Edits]:
 
 
 def _blocks(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
-    """The pairs, as many together as a table has room for, or a long one alone."""
+    """The pairs in blocks, as many as a table has room for, or a long one alone."""
     first, height, width = 0, 1, 1
     for number, (source, target) in enumerate(pairs):
         height, width = max(height, len(source) + 1), max(width, len(target) + 1)
@@ -82,7 +83,7 @@ def _blocks(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
 def _replaced(source: Tokens, target: Tokens) -> Edits:
     """The script of a pair whose table would take gigabytes: one replacement.
 
-    All but what both begin and end with is deleted and written.
+    All but their common beginning and end is deleted and written anew.
     """
     most = min(len(source), len(target))
     pairs = zip(source, target, strict=False)
@@ -98,13 +99,13 @@ def _replaced(source: Tokens, target: Tokens) -> Edits:
 
 
 def _script(source: Tokens, target: Tokens, values: np.ndarray) -> Edits:
-    """The best script of a pair; values: see `_values`, of this pair."""
+    """The best script of a pair. values: what `_values` gives for this pair."""
     size, goal = len(source), len(target)
     own: Any = values[:, -size - 1 :, -goal - 1 :]
     if own.size <= _AS_LISTS:
         own = own.tolist()  # faster, and in a large table most is never looked at
     keeps, counts, written = [False] * size, [0] * (size + 1), list[int]()
-    at = place = slot = opened = 0  # slot: where what is written now stands
+    at = place = slot = opened = 0  # slot: where written tokens go now
     while at < size or place < goal:
         value = own[opened][at][place]
         if at < size and own[opened][at + 1][place] == value:
@@ -121,7 +122,7 @@ def _script(source: Tokens, target: Tokens, values: np.ndarray) -> Edits:
 
 
 def realised(source: Tokens, edits: Edits) -> list[int]:
-    """The target of a script."""
+    """The target that a script makes of its source."""
     made, used = list[int](), 0
     for number, count in enumerate(edits.counts):
         made += edits.written[used : used + count]
@@ -132,13 +133,13 @@ def realised(source: Tokens, edits: Edits) -> list[int]:
 
 
 def _values(pairs: Sequence[Pair]) -> np.ndarray:
-    """The value of the best script of every rest of both texts: int32 [B, 2, N, M].
+    """The value of the best script for every pair of suffixes: int32 [B, 2, N, M].
 
-    N, M: 1 + the tokens of the longest source and target. Texts end at the last place,
-    so that those of all pairs end together. A value is, for each token that is kept,
-    more than all places together, less the places at which something is written. The
-    second index is 1 where a token was written behind the last one that is kept: the
-    next one then takes no further place.
+    N, M: 1 + the tokens of the longest source and target. All texts end at the last
+    index. Each kept token adds `bonus` to a value, which is more than all places
+    together cost; each place at which something is written costs 1. The second index is
+    1 where a token has been written since the last kept one: writing another one then
+    costs nothing.
     """
     sources, targets = (_at_the_end(texts) for texts in zip(*pairs, strict=True))
     count, size, goal = len(pairs), sources.shape[1], targets.shape[1]
@@ -151,7 +152,7 @@ def _values(pairs: Sequence[Pair]) -> np.ndarray:
         equal = targets == sources[:, at, None]
         kept = np.where(equal, values[:, 0, at + 1, 1:] + bonus, _NEVER)
         np.maximum(opened[:, :-1], kept, out=opened[:, :-1])
-        # To write is free now: the best of all rests of the target.
+        # Writing is free now: the best of all suffixes of the target.
         opened[:] = np.maximum.accumulate(opened[:, ::-1], 1)[:, ::-1]
         np.maximum(new[:, :-1], kept, out=new[:, :-1])
         np.maximum(new[:, :-1], opened[:, 1:] - 1, out=new[:, :-1])
@@ -159,7 +160,7 @@ def _values(pairs: Sequence[Pair]) -> np.ndarray:
 
 
 def _at_the_end(texts: Sequence[Tokens]) -> np.ndarray:
-    """int64 [B, most tokens], behind what is no token."""
+    """The texts as int64 [B, most tokens], with -1 in front of the shorter ones."""
     filled = np.full((len(texts), max(map(len, texts))), -1, np.int64)
     for row, tokens in zip(filled, texts, strict=True):
         row[len(row) - len(tokens) :] = tokens

@@ -1,9 +1,9 @@
-"""What a vocabulary is learnt from, and what it consists of.
+"""The word counts that a vocabulary is learnt from, and the tokens that it starts with.
 
-The tokenizer parts ideographs and punctuation marks from their neighbours
-(normalization.py), so each of them is a word, and one token. All other characters,
+The tokenizer separates ideographs and punctuation marks from their neighbours
+(normalization.py), so each of them is a word and one token. All other characters,
 called letters here, may stand within a word: each of them is a token, and with ## in
-front another one, so that no word of them is ever [UNK].
+front another one, so that no word of letters is ever [UNK].
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bert_mgpu.text.normalization import Normalizer
 from bert_mgpu.text.tokenization import MAX_WORD
 from bert_mgpu.text.vocab_coverage import MOST_WORDS, Row, Tally
 
-LONGEST_PIECE = 50  # characters; longer words teach no pieces, as in Google's learner
+LONGEST_PIECE = 50  # characters; no pieces are learnt from longer words, as at Google
 _FIRST = "[PAD]"
 _LAST = "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 
@@ -26,7 +26,7 @@ class WordCounts:
     """Counts the words and the characters of a corpus, block by block."""
 
     def __init__(self, do_lower_case: bool, most: int = MOST_WORDS) -> None:
-        """most: of the different words that are kept; see `Tally`."""
+        """most: how many different words are kept; see `Tally`."""
         self.rows = 0
         self.characters: collections.Counter[str] = collections.Counter()  # exact
         self.words = Tally(most)  # of letters, up to LONGEST_PIECE
@@ -53,10 +53,10 @@ class Alphabet:
     """The characters that are tokens, in the order of their code points."""
 
     characters: tuple[str, ...]
-    letters: frozenset[str]  # those of them that the tokenizer leaves in words
+    letters: frozenset[str]  # those that the tokenizer leaves within words
 
     def tokens(self) -> Iterator[str]:
-        """Each character, then each letter as the rest of a word."""
+        """Each character, then each letter as it continues a word, with ##."""
         yield from self.characters
         yield from (f"##{char}" for char in self.characters if char in self.letters)
 
@@ -64,9 +64,9 @@ class Alphabet:
 def alphabet(counts: Mapping[str, int], min_count: int) -> Alphabet:
     """The characters that occur often enough.
 
-    An ideograph gets no token with ##: since the tokenizer parts it from its
-    neighbours, no word holds it behind another character. Google's Chinese vocabulary
-    has 7,322 such tokens, and its tokenizer reaches none of them.
+    An ideograph gets no token with ##: since the tokenizer separates it from its
+    neighbours, no word has it after another character. Google's Chinese vocabulary
+    has 7,322 such tokens, and its tokenizer never gives any of them.
     """
     frequent = sorted(char for char, count in counts.items() if count >= min_count)
     letters = (char for char in frequent if not vocab_coverage.is_parted(char))
@@ -74,6 +74,6 @@ def alphabet(counts: Mapping[str, int], min_count: int) -> Alphabet:
 
 
 def special_tokens(unused: int) -> list[str]:
-    """The first rows, as in Google's Chinese vocabulary where `unused` is 99."""
+    """The first rows: with 99 `unused` ones, those of Google's Chinese vocabulary."""
     free = (f"[unused{number}]" for number in range(1, unused + 1))
     return [_FIRST, *free, *_LAST]

@@ -5,7 +5,7 @@
 
 Pure and seeded by the caller: equal arguments and an equal state of `rng` give
 equal masks, so that data preparation and an input pipeline that draws masks anew
-in every epoch share this file. `words` says which tokens are masked together
+in every epoch can share this code. `words` says which tokens are masked together
 (`whole_words.py` makes it); where every token has a number of its own, each is
 masked alone.
 
@@ -26,39 +26,39 @@ from bert_mgpu.core.errors import UserError
 # [MASK] and the share that stays; the rest becomes a random token.
 MASK_SHARE, KEEP_SHARE = 0.8, 0.1
 # Joshi et al. 2020 (SpanBERT), section 3.1: P(l) ~ p (1 - p)^(l - 1) for spans of
-# l = 1 to 10 words. They are 3.8 words long on average, as the paper says, where
-# the law ends at 10 and not where longer draws count as 10 (4.5).
+# l = 1 to 10 words. Their mean length is 3.8 words, as the paper says, if the
+# distribution ends at 10, and not if longer draws count as 10 (4.5).
 _SPAN_P, _SPAN_LONGEST = 0.2, 10
 _SPAN_LAW = np.cumsum((1 - _SPAN_P) ** np.arange(_SPAN_LONGEST))
 _SPAN_LAW /= _SPAN_LAW[-1]
-_SPAN_DRAWS = 16  # a call; a row of 128 tokens mostly needs 6 to 10
+_SPAN_DRAWS = 16  # per call; a row of 128 tokens mostly needs 6 to 10
 
 _Span = tuple[int, int]  # the tokens [start, end)
 
 
 @dataclasses.dataclass(frozen=True)
 class Masking:
-    """The settings by which rows are masked.
+    """The settings that say how rows are masked.
 
     strategy: one of STRATEGIES.
       "token": single words, as google-research/bert's create_masked_lm_predictions,
         without and with its do_whole_word_mask. Words are shuffled and taken while
         they fit into the budget; one that does not fit is left out. Replacements
         (80/10/10) are drawn for each token.
-      "span": SpanBERT's. A span has a number of words from a geometric law and
-        starts at any word that is not masked yet. It ends early at a token that is
-        never masked, at a masked word, and where the next word would exceed the
+      "span": SpanBERT's. The number of words of a span has a geometric distribution.
+        A span starts at any word that is not masked yet. It ends early at a token that
+        is never masked, at a masked word, and where the next word would exceed the
         budget. Spans are drawn until no word fits. Replacements are drawn for each
         span.
       "infill": bert-ad's create_pretraining_data_mass.py, see `_infill`.
     mask_id: the id of [MASK].
     vocab_size: random tokens are uniform over [0, vocab_size), special tokens
       included, as in Google's code.
-    probability: share of a row's tokens that is masked, [CLS] and [SEP] counted;
+    probability: share of a row's tokens that is masked, [CLS] and [SEP] included;
       "infill" does not use it.
-    most: masked tokens of a row at most (max_predictions_per_seq).
+    most: the largest number of masked tokens in a row (max_predictions_per_seq).
     unk_id: the id of [UNK], which "infill" never masks: a slot in the ad is a run of
-      quotation marks, which the Chinese vocabulary lacks. None: it masks all tokens.
+      quotation marks, which the Chinese vocabulary lacks. None: it may mask any.
     """
 
     strategy: str
@@ -83,7 +83,7 @@ class Masking:
 
 
 def too_few(masking: Masking, max_seq_length: int) -> str | None:
-    """A note where long rows get a smaller share of masks than the settings say."""
+    """A note, if long rows get a smaller share of masks than the settings ask for."""
     wanted = round(max_seq_length * masking.probability)
     if masking.strategy == "infill" or wanted <= masking.most:
         return None
@@ -98,30 +98,30 @@ class Random(Protocol):
     """A source of random numbers: np.random.Generator, or rng.draws.Draws."""
 
     def random(self, size: int, /) -> np.ndarray:
-        """From 0 to 1: float64 [size]."""
+        """Floats from 0 to 1: float64 [size]."""
         ...
 
     def integers(
         self, low: int, high: int, size: int, *, dtype: Any = ...
     ) -> np.ndarray:
-        """From low to high - 1: [size]."""
+        """Integers from low to high - 1: [size]."""
         ...
 
     def permutation(self, size: int, /) -> np.ndarray:
-        """The numbers below size: int64 [size]."""
+        """The numbers from 0 to size - 1 in random order: int64 [size]."""
         ...
 
 
 class Masked(NamedTuple):
     """A row with its masks."""
 
-    input_ids: np.ndarray  # int32 [n], with the masks in
+    input_ids: np.ndarray  # int32 [n], with the replacements
     positions: np.ndarray  # int32 [m], ascending
-    labels: np.ndarray  # int32 [m], the ids that stood there
+    labels: np.ndarray  # int32 [m], the original ids there
 
 
 class _Row(NamedTuple):
-    """The row as the choice of tokens sees it; W words."""
+    """The row as the strategies see it, with W words."""
 
     length: int  # n
     starts: np.ndarray  # int64 [W], the first token of each word
@@ -131,9 +131,9 @@ class _Row(NamedTuple):
 
 
 def budget(masking: Masking, length: int) -> int:
-    """Tokens to mask in a row of `length` tokens, [CLS] and [SEP] counted.
+    """How many tokens to mask in a row of `length` tokens, [CLS] and [SEP] included.
 
-    Python's round, to even, as in Google's code.
+    A half is rounded to the even number, as by Python's `round` in Google's code.
     """
     return min(masking.most, max(1, round(length * masking.probability)))
 
@@ -154,10 +154,10 @@ def apply(
       segment_ids: int [n]; only "infill" reads it.
       words: int [n], the number of each token's word, ascending; -1 for tokens
         that are never masked ([CLS], [SEP]).
-      rng: all random numbers come from here.
+      rng: the source of all random numbers.
 
-    None is given for a row without a word, one whose words are all longer than the
-    budget, and for "infill" see `_infill`. The caller counts and skips those.
+    Returns None for a row without words or whose words are all longer than the budget;
+    for "infill" see `_infill`. The caller counts and skips such rows.
     """
     maskable = words >= 0
     changes = words[1:] != words[:-1]
@@ -180,7 +180,7 @@ def _replace(
     *,
     rng: Random,
 ) -> Masked:
-    """Puts [MASK], the token itself or a random one where the spans are."""
+    """Replaces the tokens of the spans by [MASK], by themselves or by random ones."""
     flat = [position for start, end in spans for position in range(start, end)]
     positions = np.array(flat, np.int32)
     if masking.strategy in _ONE_DRAW_A_SPAN:
@@ -197,7 +197,7 @@ def _replace(
 
 
 def _words(masking: Masking, row: _Row, rng: Random) -> list[_Span]:
-    """Shuffled words while they fit."""
+    """Words in random order, those that still fit into the budget."""
     left = budget(masking, row.length)
     starts, ends = row.starts.tolist(), row.ends.tolist()
     taken: list[_Span] = []
@@ -242,16 +242,16 @@ def _infill(masking: Masking, row: _Row, rng: Random) -> list[_Span]:
 
     The row is `[CLS] phrase [SEP] ad [SEP]`, segment 0 and segment 1. As in
     bert-ad's create_pretraining_data_mass.py, the start is uniform over all positions
-    of the ad at which the phrase's number of tokens fits, and the first `most` of
-    them are masked. Nothing is masked where the phrase has fewer than 2 tokens or
-    the ad is not longer than the phrase. Unlike there, a span never holds [UNK].
+    of the ad at which as many tokens as the phrase has would fit, of which the first
+    `most` are masked. Nothing is masked if the phrase has fewer than 2 tokens or the
+    ad is not longer than the phrase. Unlike there, a span never contains [UNK].
 
     With words of several tokens, the start is uniform over the word starts among
     those positions, and the end moves on to the end of its word. Where the span would
     then have more than `most` tokens, the end moves back to the end of the word
     before; starts at which not even one word is left do not count. A row with no
-    start left is not masked. So a span is about as long as the phrase, and never
-    holds a part of a word.
+    start left is not masked. So a span is about as long as the phrase and always
+    consists of whole words.
     """
     in_ad = row.segments == 1
     starts, ends = row.starts[in_ad], row.ends[in_ad]

@@ -1,13 +1,14 @@
-"""Texts that are nearly the same: another case, other punctuation, a typing error.
+"""Finds texts that are nearly the same: different case or punctuation, or a typo.
 
-Two texts are near where two things hold. Their numbers are the same. And without
-blanks, case and punctuation at most one character in twenty of the shorter text is
-another, missing or new, and never more than ten.
+Two texts are near each other if two things hold. Their numbers are the same. And apart
+from whitespace, case and punctuation, at most one character in twenty of the shorter
+text is replaced, missing or added, and never more than ten.
 
-So of k + 1 pieces of a text with k allowed edits at least one stands unchanged in a
-text near to it, at most k characters away (the pigeonhole principle, as in Pass-Join,
-Li et al. 2011). Pieces of ten characters are looked up, the rarest of each text, and
-the edits of each pair that shares one are counted: what is found is true.
+So if a text with k allowed edits is cut into k + 1 pieces, at least one of them occurs
+unchanged in any text near it, at most k characters away (the pigeonhole principle, as
+in Pass-Join, Li et al. 2011). The rarest pieces of ten characters of each text are
+looked up, and the edits of each pair that shares one are counted: no pair is found
+wrongly.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import numpy as np
 _PER_EDIT, _MOST_EDITS = 20, 10  # characters for each edit; edits
 _PIECE = 10  # characters: half of those for an edit, so there are always k + 1 pieces
 _LENGTH_BITS = 20  # of a key, whose other bits are a hash
-_BLOCK = 1 << 19  # characters, and pairs, that are looked at together
-_MOST_LOOKED_AT = 500  # places of its pieces in other rows, for each row
-# Of characters, in the counts that a pair is first compared by; and what these reach.
+_BLOCK = 1 << 19  # characters, or pairs, that are processed together
+_MOST_LOOKED_AT = 500  # places of a row's pieces in other rows
+# The size of the character counts that pairs are first compared by; the largest count.
 _BINS, _MOST_COUNTED = 64, np.iinfo(np.int16).max
 _NUMBERS = re.compile(r"\d+|[零〇一二三四五六七八九十百千万]+")
 _FACTOR = 0x9E3779B97F4A7C15  # odd, so that no bits are lost
@@ -33,7 +34,7 @@ Texts = tuple[str, ...]  # of a row, such as a pair; each has to be near
 
 
 class _Left(dict[int, int | None]):
-    """For `str.translate`: drops punctuation, blanks, and what cannot be seen."""
+    """For `str.translate`: drops punctuation, whitespace and invisible characters."""
 
     def __missing__(self, code: int) -> int | None:
         kind = unicodedata.category(chr(code))[0]
@@ -45,20 +46,20 @@ _LEFT = _Left()
 
 
 def bare(text: str) -> str:
-    """The text without blanks, case, width and punctuation."""
+    """The text without whitespace, punctuation, and differences of case and width."""
     return unicodedata.normalize("NFKC", text).casefold().translate(_LEFT)
 
 
 def edits_allowed(length: int) -> int:
-    """How many characters may differ. length: of the shorter text, bare."""
+    """How many characters may differ. length: that of the shorter text once `bare`."""
     return min(length // _PER_EDIT, _MOST_EDITS)
 
 
 def first_near(rows: Sequence[Texts]) -> np.ndarray:
-    """For each row the first earlier row that is near, int64 [rows]; -1: none.
+    """For each row the first earlier row that is near it, int64 [rows]; -1: none.
 
-    Rows without any letter, digit or symbol are near to none. Of a row whose pieces
-    stand in hundreds of other rows of like length, those rows are compared that share
+    Rows without any letter, digit or symbol are near no other. A row whose pieces occur
+    in hundreds of other rows of similar length is compared only with those that share
     its rarest pieces.
     """
     keys = [(*map(bare, texts), *_numbers(texts)) for texts in rows]
@@ -94,7 +95,7 @@ class _Rows:
     counts: np.ndarray  # int16 [R, _BINS], of characters
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """(first row, characters of some rows one after the other, uint64)."""
+        """Yields (first row, the characters of some rows in a sequence: uint64)."""
         ends = np.cumsum(self.lengths)
         first = 0
         while first < len(self.texts):
@@ -126,7 +127,7 @@ def _as_rows(parts: Sequence[Texts], numbers: Sequence[Texts]) -> _Rows:
 
 
 def _places(rows: _Rows, first: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The row of each of `size` characters from a row on, and its place there."""
+    """The row of each of `size` characters from row `first` on, and its place there."""
     ends = np.cumsum(rows.lengths[first:])
     stop = int(np.searchsorted(ends, size)) + 1
     lengths = rows.lengths[first : first + stop]
@@ -146,7 +147,7 @@ class _Pieces:
 
 
 def _pieces(rows: _Rows) -> Iterator[_Pieces]:
-    """All pieces of the texts, which begin at each character, block by block."""
+    """All pieces of the texts, one from each character on, block by block."""
     for first, codes in rows.blocks():
         size = len(codes) - _PIECE + 1
         if size < 1:
@@ -161,7 +162,7 @@ def _pieces(rows: _Rows) -> Iterator[_Pieces]:
 
 
 def _index(rows: _Rows) -> _Pieces:
-    """The k + 1 rarest of each text's pieces that follow one another."""
+    """The k + 1 rarest of the pieces into which each text is cut."""
     found = [some.take(some.place % _PIECE == 0) for some in _pieces(rows)]
     names = ("hashes", "row", "place")
     columns = [np.concatenate([getattr(some, n) for some in found]) for n in names]
@@ -178,7 +179,7 @@ def _index(rows: _Rows) -> _Pieces:
 def _candidates(rows: _Rows) -> Iterator[np.ndarray]:
     """Pairs of rows that share a piece and may be near, some of them twice.
 
-    A pair is one number, int64: the later row times R, and the earlier row.
+    A pair is one number, int64: the later row times R, plus the earlier row.
     """
     if not rows.edits.any():
         return
@@ -186,7 +187,7 @@ def _candidates(rows: _Rows) -> Iterator[np.ndarray]:
     keys = _key(index.hashes, rows.lengths[index.row])
     order = np.argsort(keys, kind="stable")
     keys, index = keys[order], index.take(order)
-    bits = np.zeros(1 << 24, bool)  # whether any hash ends in these: most do not
+    bits = np.zeros(1 << 24, bool)  # whether any hash has these bits: most do not
     bits[_low(index.hashes)] = True
     for pieces in _pieces(rows):
         some = pieces.take(np.flatnonzero(bits[_low(pieces.hashes)]))
@@ -205,14 +206,14 @@ def _candidates(rows: _Rows) -> Iterator[np.ndarray]:
 
 
 def _limited(counts: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """The counts, cut where those of a row are too many together. row: ascending."""
+    """The counts, cut where the sum of a row's would be too high. row: ascending."""
     ends = np.cumsum(counts)
     before = np.concatenate([[0], ends])[np.searchsorted(row, row)]
     return np.clip(_MOST_LOOKED_AT - (ends - counts - before), 0, counts)
 
 
 def _key(hashes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Sorts by hash, then by length."""
+    """Keys that sort by hash, then by length."""
     bits = np.uint64(_LENGTH_BITS)
     most = (1 << _LENGTH_BITS) - 1
     return hashes >> bits << bits | np.minimum(lengths, most).astype(np.uint64)
@@ -223,7 +224,7 @@ def _low(hashes: np.ndarray) -> np.ndarray:
 
 
 def _possible(rows: _Rows, one: _Pieces, other: _Pieces) -> np.ndarray:
-    """The pairs of rows, of pairs of pieces, that no bound rules out."""
+    """The pairs of rows, given pairs of pieces, that no bound rules out."""
     edits = np.minimum(rows.edits[one.row], rows.edits[other.row])
     fits = (
         (one.row != other.row)
@@ -244,7 +245,7 @@ def _possible(rows: _Rows, one: _Pieces, other: _Pieces) -> np.ndarray:
 
 
 def _edited(parts: Sequence[Texts], numbers: Sequence[Texts]) -> dict[int, int]:
-    """Rows -> the first earlier row with few edits, for the rows that have one."""
+    """Row -> the first earlier row that few edits lead to, for rows that have one."""
     rows = _as_rows(parts, numbers)
     near: dict[int, int] = {}
     for pair in np.unique(np.concatenate([np.zeros(0, np.int64), *_candidates(rows)])):
@@ -255,12 +256,12 @@ def _edited(parts: Sequence[Texts], numbers: Sequence[Texts]) -> dict[int, int]:
 
 
 def differ_little(one: str, other: str) -> bool:
-    """Whether no more edits than allowed make one bare text the other.
+    """Whether one bare text becomes the other by no more edits than are allowed.
 
-    Counts as Ukkonen 1985 does: of each diagonal, how far so many edits lead.
+    As Ukkonen 1985 does, it computes how far so many edits lead on each diagonal.
     """
     most = edits_allowed(min(len(one), len(other)))
-    aim = len(other) - len(one)  # the diagonal of both ends
+    aim = len(other) - len(one)  # the diagonal on which both texts end
     if abs(aim) > most:
         return False
     reach = {0: _equal_from(one, other, 0, diagonal=0)}
@@ -270,8 +271,8 @@ def differ_little(one: str, other: str) -> bool:
         grown = dict[int, int]()
         for diagonal in range(min(reach) - 1, max(reach) + 2):
             start = max(
-                reach.get(diagonal, -2) + 1,  # a character is another
-                reach.get(diagonal - 1, -2),  # is new in the other text
+                reach.get(diagonal, -2) + 1,  # a character is replaced
+                reach.get(diagonal - 1, -2),  # is added in the other text
                 reach.get(diagonal + 1, -2) + 1,  # is missing there
             )
             start = min(start, len(one), len(other) - diagonal)
@@ -281,7 +282,7 @@ def differ_little(one: str, other: str) -> bool:
 
 
 def _equal_from(one: str, other: str, start: int, *, diagonal: int) -> int:
-    """Where the texts first differ, from a place of the first one on."""
+    """Where the texts first differ, from `start` in the first one on."""
     end = min(len(one), len(other) - diagonal)
     while start < end and one[start] == other[start + diagonal]:
         start += 1

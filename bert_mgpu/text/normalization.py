@@ -6,7 +6,7 @@ apart, one character at a time. With two exceptions all of it is a function of t
 single code point, so `Normalizer.words` is one `str.translate` with a table
 that fills as characters are met, and one `str.split`. The exceptions are a capital
 sigma at the end of a word, and combining marks that NFD may reorder. Texts with
-such a code point take a slower way, which also fills the table.
+such a code point take a slower path, which also fills the table.
 
 The tables are those of the running Python's `unicodedata`, as Google's are.
 """
@@ -18,8 +18,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# Ideographs and their compatibility forms; kana and Hangul are words with
-# spaces in Google's eyes, and blocks newer than 2018 are not in its list.
+# Ideographs and their compatibility forms. Google treats kana and Hangul as
+# words between spaces, and its list has no blocks newer than 2018.
 _CJK_RANGES = (
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
@@ -30,9 +30,9 @@ _CJK_RANGES = (
     (0x2B820, 0x2CEAF),
     (0x2F800, 0x2FA1F),
 )
-# Symbols by Unicode, punctuation to Google; the rest is category P*.
+# Google counts all of these as punctuation, beside category P* of Unicode.
 _ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-# Marks in the table that the neighbours decide; cleaning drops every real NUL.
+# In the table: depends on the neighbours. Cleaning drops every real NUL.
 _CONTEXT = "\0"
 
 
@@ -62,7 +62,7 @@ class Normalizer:
         return normalized.split()
 
     def sourced_words(self, text: str) -> list[Word]:
-        """The same words with their sources, eight times as slow."""
+        """The same words with their sources; this takes eight times as long."""
         pieces = list(map(self._table.__getitem__, map(ord, text)))
         if _CONTEXT in "".join(pieces):
             return _grouped(_normalize(text, self.lower_case))
@@ -72,7 +72,7 @@ class Normalizer:
 
 
 def _grouped(characters: Iterable[tuple[str, int]]) -> list[Word]:
-    """The words of a normalised text: what stands between blanks."""
+    """The words of a normalised text, which whitespace separates."""
     words, chars, sources = list[Word](), list[str](), list[int]()
     for char, source in characters:
         if char.isspace():
@@ -105,12 +105,12 @@ class _Table(dict[int, str]):
 
 
 def normalized(text: str, lower_case: bool) -> str:
-    """The text that is cut into words at its whitespace."""
+    """The normalised text, whose words are separated by whitespace."""
     return "".join(char for char, _ in _normalize(text, lower_case))
 
 
 def _normalize(text: str, lower_case: bool) -> _Sourced:
-    """The normalised text, words parted by whitespace, with its sources."""
+    """The normalised text, words separated by whitespace, with its sources."""
     chars = [
         (char, source)
         for source, original in enumerate(text)
@@ -126,7 +126,7 @@ def _normalize(text: str, lower_case: bool) -> _Sourced:
 
 
 def _clean(char: str) -> str:
-    """Nothing for a control character, spaces around an ideograph."""
+    """The character: "" for a control character, between spaces if an ideograph."""
     if char in "\t\n\r":  # control characters too, but words end there
         return " "
     if char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf"):
@@ -137,7 +137,7 @@ def _clean(char: str) -> str:
 
 
 def _lower(chars: _Sourced) -> _Sourced:
-    """`str.lower` of the whole: a sigma's form depends on its neighbours."""
+    """`str.lower` of the whole text: a sigma's form depends on its neighbours."""
     sources = [source for char, source in chars for _ in char.lower()]
     lowered = "".join(char for char, _ in chars).lower()
     return list(zip(lowered, sources, strict=True))

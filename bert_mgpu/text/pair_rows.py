@@ -1,4 +1,4 @@
-"""Rows [CLS] a [SEP] or [CLS] a [SEP] b [SEP] of texts, of token types 0 and 1."""
+"""Texts as rows [CLS] a [SEP] or [CLS] a [SEP] b [SEP], with token types 0 and 1."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bert_mgpu.text import truncation as truncation_lib
 from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
 
-Pair = tuple[str, str | None]  # a text, and of a pair the second
+Pair = tuple[str, str | None]  # a text, and the second one of a pair
 
 
 class PairRows(NamedTuple):
-    """The rows of texts, or of pairs."""
+    """The rows of texts or pairs."""
 
     columns: dict[str, Ragged]  # input_ids and segment_ids
-    lengths: np.ndarray  # int64 [rows], of tokens before truncation
+    lengths: np.ndarray  # int64 [rows], tokens before truncation
 
 
 def pair_rows(
@@ -31,11 +31,11 @@ def pair_rows(
     head_tokens: int = 0,
     second_ids: Callable[[Sequence[str]], Ragged] | None = None,
 ) -> PairRows:
-    """The rows of pairs; a second text that is None, or has no tokens, is none.
+    """The rows of texts and pairs; a second text of None or without tokens is left out.
 
-    The latter as in Google's code. segments: of a single text; a pair has one.
-    truncation, head_tokens: see `truncation.fit_row`. second_ids: gives those of second
-    texts, in place of the tokenizer.
+    The latter is as in Google's code. segments: those of a single text; a pair has one.
+    truncation, head_tokens: see `truncation.fit_row`. second_ids: gives the ids of the
+    second texts, instead of the tokenizer.
     """
     texts_a = tokenizer.batch_ids([text for text, _ in pairs])
     read_second = second_ids or tokenizer.batch_ids

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def take_dropped(text: str, places: list[list[int]]) -> None:
-    """Lets pieces end behind characters that belong to none, such as accents.
+    """Extends pieces over the characters after them that belong to none: accents.
 
-    places: the start and the excluded end of each, in the order of the text.
+    places: the start and excluded end of each piece, in text order; changed in place.
     """
     starts = [start for start, _ in places[1:]]
     for place, following in zip(places, [*starts, len(text)], strict=False):

@@ -1,14 +1,14 @@
-"""The text that edits of its tokens make of a source, and the edits in characters.
+"""The text that edits of tokens make of a source, and those edits in characters.
 
     source = source_of("It's [SLOT], Zoë\u2019s!", tokenizer, "[SLOT]")
     made = realised(source, Edits(keeps, counts, written), tokenizer)
     made.text   # the rewritten text
     made.edits  # [TextEdit(start, end, old, new), ...]: these make it of source.text
 
-What is kept is copied from the source's characters; `keeps` that keep all give the
-source byte for byte. What is written is spelled by its word pieces and gets case and
-blanks as its surroundings have them. Each change ends at the blanks beside it: what
-stands farther away stays as it is.
+Kept tokens are copied from the source's characters; where all are kept, the text is the
+source, byte for byte. Written tokens are spelled by their word pieces, with case and
+spaces to match their surroundings. Each change ends at the spaces beside it: whatever
+is farther away stays as it is.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from bert_mgpu.text.words import is_dense
 
 _CONTINUES = "##"
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_NEAR = 64  # characters that tell what stands behind a place
-_BLANKS = re.compile(r"[^\S\n\r]+")  # a line end is none: texts stay on their lines
+_NEAR = 64  # characters that show what follows a place
+_BLANKS = re.compile(r"[^\S\n\r]+")  # no line ends: texts stay on their lines
 
 
 class TextEdit(NamedTuple):
@@ -52,9 +52,9 @@ def realised(
 ) -> Rewritten:
     """The text that edits make of a source.
 
-    edits: of the first tokens, as many as it has `keeps`; the tokens behind them are
-    kept. Its `written` are ids. context: a text that is read with the source, whose
-    words are spelled as it has them.
+    edits: for the first tokens, as many as it has `keeps`; the tokens after them are
+    kept. Its `written` are ids. context: a text that is read with the source; words
+    that occur in it are spelled as they are there.
     """
     changes = [*_changes(source, edits, tokenizer)]
     if not changes:
@@ -67,7 +67,7 @@ def realised(
 
 
 def applied(text: str, edits: Sequence[TextEdit]) -> str:
-    """The text that edits in characters make of another one."""
+    """The text with edits in characters applied to it."""
     parts, done = list[str](), 0
     for start, end, _, new in edits:
         parts += [text[done:start], new]
@@ -76,17 +76,17 @@ def applied(text: str, edits: Sequence[TextEdit]) -> str:
 
 
 def on_one_line(text: str) -> tuple[str, int]:
-    """A text for a file with a text on each line, and the line ends made blanks."""
+    """The text with spaces for its line ends, and how many line ends it had."""
     return _LINE_END.subn(" ", text)
 
 
 class _Stretch(NamedTuple):
-    """Tokens that share characters, as those of a Hangul syllable do: mostly one."""
+    """A unit: tokens that share characters, as in a Hangul syllable; mostly one."""
 
     place: Place
     pieces: list[str]  # written before it and, where it is not kept, in its place
     is_kept: bool
-    is_inner: bool  # it goes on with the word of the unit before it
+    is_inner: bool  # it continues the word of the unit before it
 
 
 def _units(
@@ -116,7 +116,7 @@ def _units(
 
 
 def _shared(places: Sequence[Place]) -> list[tuple[int, int, Place]]:
-    """(first token, the one behind the last, place) of each run that overlaps."""
+    """(first token, excluded end, place) of each run of overlapping tokens."""
     runs = list[tuple[int, int, Place]]()
     for token, (start, end) in enumerate(places):
         first = token
@@ -128,13 +128,13 @@ def _shared(places: Sequence[Place]) -> list[tuple[int, int, Place]]:
 
 
 class _Change(NamedTuple):
-    """What becomes of the text between two units that are kept."""
+    """What becomes of the text between two kept units."""
 
-    before: int  # where the first one ends; 0 where there is none
+    before: int  # where the first unit ends; 0 if there is none
     gone: Place | None  # from the first to the last deleted unit or marker
-    after: int  # where the second one starts, or the text ends
+    after: int  # where the second unit starts, or the text ends
     pieces: list[str]  # what is written
-    is_inner: bool  # the second one goes on with the word before it
+    is_inner: bool  # the second unit continues the word before it
 
 
 def _changes(
@@ -142,7 +142,7 @@ def _changes(
 ) -> Iterator[_Change]:
     """The changes from left to right."""
     fitting = len(edits.keeps)
-    # A slot where the row was cut is beyond it, unless something is written there.
+    # A slot where the row was cut off is beyond it, unless something is written.
     is_beyond = fitting < len(source.ids) and not edits.counts[fitting]
     slots = [
         slot
@@ -170,7 +170,7 @@ def _changes(
 
 
 class _Writer:
-    """Makes the text, from left to right."""
+    """Writes the text, from left to right."""
 
     def __init__(
         self, source: RewriteSource, tokenizer: Tokenizer, context: str
@@ -182,12 +182,12 @@ class _Writer:
         self._spelling = Spelling(text, context, tokenizer)
 
     def copy(self, end: int) -> None:
-        """Takes the source's characters up to a place."""
+        """Copies the source's characters up to a place."""
         self.made += self._text[self._done : end]
         self._done = end
 
     def apply(self, change: _Change) -> None:
-        """Makes a change, and all before it."""
+        """Writes a change, and first the text before it."""
         self.copy(change.before)
         following = self._text[change.after : change.after + _NEAR]
         body, left = self._body(change.pieces)
@@ -210,7 +210,7 @@ class _Writer:
         self._replace((change.before, change.after), gaps, body, old=(gap, rest))
 
     def _body(self, pieces: Sequence[str]) -> tuple[str, bool | None]:
-        """What is written, and whether a blank is wanted before it."""
+        """The text of written pieces, and whether a space is wanted before it."""
         body = ""
         left: bool | None = None
         wanted: bool | None
@@ -229,7 +229,7 @@ class _Writer:
     def _replace(
         self, place: Place, gaps: tuple[str, str], body: str, *, old: tuple[str, str]
     ) -> None:
-        """Writes gaps and body to a place, but what stays of the old gaps."""
+        """Writes gaps and body to a place, except for the ends that do not change."""
         kept = len(os.path.commonprefix([old[0], gaps[0]]))
         rest = len(os.path.commonprefix([old[1][::-1], gaps[1][::-1]]))
         start, end = place[0] + kept, place[1] - rest
@@ -243,7 +243,7 @@ class _Writer:
 
 
 def _words(pieces: Sequence[str]) -> list[str]:
-    """The words that pieces make; equal punctuation is joined, as in "..."."""
+    """The words that pieces make; repeated punctuation is joined, as in "..."."""
     words = list[str]()
     for piece in pieces:
         if words and piece.startswith(_CONTINUES):
@@ -260,14 +260,14 @@ def _letters(text: str) -> Iterator[str]:
 
 
 def _starts_gap(left: bool | None, right: bool | None) -> bool:
-    """Whether what is written stands at the start of the gap that it comes into."""
+    """Whether written text belongs at the start of the gap where it is inserted."""
     if left is False:
         return right is not False
     return left is None and right is True
 
 
 def _beside(gap: str, wanted: bool | None) -> str:
-    """A gap beside what is written."""
+    """The new gap beside written text. wanted: whether a space belongs there."""
     if wanted is None:
         return gap
     if not wanted:
@@ -276,16 +276,16 @@ def _beside(gap: str, wanted: bool | None) -> str:
 
 
 def _closed(gap: str) -> str:
-    """A gap without blanks; lines stay apart."""
+    """The gap without spaces, or as it is if it has a line end."""
     return gap if _LINE_END.search(gap) else _BLANKS.sub("", gap)
 
 
 def _between(
     gap: str, rest: str, wanted: bool | None, *, dense: bool
 ) -> tuple[str, str]:
-    """The gaps on both sides of what is deleted, which become one.
+    """The new gaps on both sides of a deleted text, which become one.
 
-    dense: what is deleted is of a script without blanks.
+    dense: the deleted text is in a script without spaces.
     """
     if wanted is False or (wanted is None and not dense):
         return _closed(gap), _closed(rest)

@@ -1,4 +1,4 @@
-"""A text to rewrite: its tokens, and the slots that its markers name."""
+"""A text to rewrite: its tokens, and the slots that its markers stand for."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class RewriteSource(NamedTuple):
     """A text to rewrite. Letters: N tokens."""
 
     text: str  # with its slot markers
-    slots: list[Place]  # of the markers, which are no tokens
+    slots: list[Place]  # places of the markers, which are not tokens
     ids: list[int]  # of the tokens [N]
-    places: list[Place]  # of the tokens [N], in order; dropped accents belong to some
+    places: list[Place]  # of the tokens [N], in order, with dropped accents
 
     @property
     def slot_tokens(self) -> list[int]:
-        """For each slot the token before which it stands; at the end it is N."""
+        """For each slot the token before which it stands; N at the end of the text."""
         starts = [start for start, _ in self.places]
         return [bisect.bisect_left(starts, slot) for slot, _ in self.slots]
 
 
 def source_of(text: str, tokenizer: Tokenizer, slot_marker: str = "") -> RewriteSource:
-    """A text's tokens without the slot markers, which part words as blanks do."""
+    """A text with its tokens and slots; slot markers separate words, as spaces do."""
     slots = []
     if slot_marker:
         slots = [match.span() for match in re.finditer(re.escape(slot_marker), text)]
@@ -46,7 +46,7 @@ def source_of(text: str, tokenizer: Tokenizer, slot_marker: str = "") -> Rewrite
 
 
 def blanked(text: str, slots: Sequence[Place]) -> str:
-    """A text with blanks for the markers: all other places are the same."""
+    """The text with spaces for the slot markers; all places stay the same."""
     parts, done = list[str](), 0
     for start, end in slots:
         parts += [text[done:start], " " * (end - start)]

@@ -25,8 +25,8 @@ class UserWord(NamedTuple):
 def read_user_dict(path: str | pathlib.Path) -> list[UserWord]:
     """The words of a file in jieba's format: a line is `word [frequency] [tag]`.
 
-    The file is UTF-8, with blanks between the fields; a tag (lower-case letters) is
-    not used. Any other line is a word as a whole, so words may contain blanks.
+    The file is UTF-8, with spaces between the fields; a tag (lower-case letters) is
+    ignored. Any other line is a word as a whole, so words may contain spaces.
 
     Raises:
       UserError: no such file, no word in it, or with file:line: not UTF-8, a tab.
@@ -60,11 +60,11 @@ def read_user_dict(path: str | pathlib.Path) -> list[UserWord]:
     return words
 
 
-_Cut = Callable[[str], list[str]]  # text -> its words, which joined are the text
+_Cut = Callable[[str], list[str]]  # text -> its words, which together are the text
 
 
 def cutter(user_words: Sequence[UserWord]) -> _Cut:
-    """jieba's segmentation, with the words of the user."""
+    """jieba's segmentation function, with the user's words added."""
     try:
         import rjieba
     except ImportError:
@@ -83,7 +83,7 @@ def cutter(user_words: Sequence[UserWord]) -> _Cut:
 
 
 def _keeping_whole(words: Sequence[str], cut: _Cut) -> _Cut:
-    """Cuts only between these words; of those that begin at a position, the longest."""
+    """`cut`, but with these words kept whole; where several begin, the longest."""
     by_start = collections.defaultdict(list)  # their first two characters
     for word in sorted(words, key=len, reverse=True):
         by_start[word[:2]].append(word)
@@ -105,7 +105,7 @@ def _keeping_whole(words: Sequence[str], cut: _Cut) -> _Cut:
 
 
 def _any_text(cut: _Cut) -> _Cut:
-    """Cuts any Python string: Rust's strings have no lone surrogates."""
+    """`cut` for any Python string: strings in Rust cannot have lone surrogates."""
 
     def words(text: str) -> list[str]:
         try:

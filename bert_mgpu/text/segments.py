@@ -19,27 +19,27 @@ class Segments(NamedTuple):
 
     @property
     def room(self) -> int:
-        """Tokens of text in a segment."""
+        """The number of text tokens that a segment has room for."""
         return self.length - 2
 
     @property
     def stride(self) -> int:
-        """Tokens from the start of a segment to that of the next one."""
+        """The number of tokens from the start of a segment to that of the next one."""
         return self.doc_stride or self.room
 
     @property
     def budget(self) -> int:
-        """Tokens of text that a row has room for."""
+        """The number of text tokens that a row has room for."""
         return self.room + (self.most - 1) * self.stride
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest text that is not cut, as if it were one segment."""
+        """The length of the longest uncut text, with [CLS] and [SEP] counted once."""
         return self.budget + 2
 
     def row(self, ids: Sequence[int], cls_id: int, sep_id: int) -> list[int]:
         """The row of a text of at most `budget` tokens."""
-        beyond = max(0, len(ids) - self.room)  # of the first segment
+        beyond = max(0, len(ids) - self.room)  # the first segment
         starts = range(0, beyond + self.stride, self.stride)
         return [
             token

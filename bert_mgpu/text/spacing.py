@@ -1,8 +1,8 @@
-"""Whether a blank stands between two words, as the text around them has it.
+"""Whether a space belongs between two words, judging by the text around them.
 
-What the text itself shows counts first: how often it has blanks between such
-neighbours. Where it shows nothing, the rules of European print decide; scripts without
-blanks get none.
+The text itself counts first: how often it has spaces between neighbours of these kinds.
+Where it has no such neighbours, the rules of European print decide; scripts without
+spaces get none.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 from bert_mgpu.text.words import is_dense
 
-# Kinds of neighbours: letters and digits, those of scripts without blanks; all other
-# characters, and runs of them, are kinds of their own.
+# Kinds of neighbours: letters and digits; those of scripts without spaces. Any other
+# character, and any run of one, is a kind of its own.
 _WORD, _DENSE = "a", "一"
 _WORDS = {_WORD, _DENSE}
-_STRAIGHT = ('"', "''")  # quotation marks that open and close by turns ...
-_OPENS, _CLOSES = "“", "”"  # ... and are of these kinds
+_STRAIGHT = ('"', "''")  # quotation marks that open and close in turn ...
+_OPENS, _CLOSES = "“", "”"  # ... and are then of these kinds
 _OPENING = frozenset("([{<¿¡#@$£€„‚")
 _CLOSING = frozenset(")]}>.,;:!?%…°")
 _STOPS = frozenset(".,;!?")
@@ -31,7 +31,7 @@ _PICTURES = ("So", "Sk")  # emoji among them, which are wide in all scripts
 
 
 class Spacing:
-    """The blanks of a text."""
+    """The spaces of a text."""
 
     def __init__(self, text: str, places: Sequence[tuple[int, int]]) -> None:
         """places: the start and the excluded end of each token."""
@@ -41,12 +41,12 @@ class Spacing:
         inner = {place for span in numbers for place in span}
         ends = (end for _, end in places)
         for end, (start, _) in zip(ends, places[1:], strict=False):
-            gap = text[end:start]  # one with a slot in it shows nothing
+            gap = text[end:start]  # a gap with a slot in it shows nothing
             if start >= end and start not in inner and not gap.strip():
                 left, right = _left(text, end), _right(text, start, text[:end])
-                if left and right:  # not a mark that stands on no letter
+                if left and right:  # not a combining mark without a letter
                     self._apart[left, right] += 1 if gap else -1
-        # Corpora that are cut into tokens have blanks where print has none.
+        # Tokenized corpora have spaces where print has none.
         shown = (
             seen
             for (left, right), seen in self._apart.items()
@@ -55,10 +55,10 @@ class Spacing:
         self._is_loose = sum(shown) > 0
 
     def between(self, before: str, after: str) -> bool | None:
-        """Whether a blank must (True) or must not (False) part two texts.
+        """Whether a space must (True) or must not (False) separate two texts.
 
-        None: there may be one, but none has to be written. Blanks at the end of the
-        first text do not matter; the second one starts with none.
+        None: there may be one, but none has to be written. Whitespace at the end of the
+        first text does not matter; the second one starts without any.
         """
         left, right = _left(before, len(before)), _right(after, 0, before)
         if not left or not right:
@@ -79,7 +79,7 @@ def has_blank(text: str) -> bool:
 
 
 def _in_print(left: str, right: str) -> bool:
-    """The rule for neighbours one of which is punctuation or a symbol."""
+    """Whether print has a space between these; one is punctuation or a symbol."""
     if left[-1] in _JOINING or right[0] in _JOINING or left[-1] == right[0]:
         return False
     opens = left[-1] in _OPENING or unicodedata.category(left[-1]) == "Pi"
@@ -88,12 +88,12 @@ def _in_print(left: str, right: str) -> bool:
 
 
 def _is_close(char: str) -> bool:
-    """Whether no blank stands beside a character: it is of a script without them."""
+    """Whether a character has no space beside it: its script is without spaces."""
     return is_dense(char) and unicodedata.category(char) not in _PICTURES
 
 
 def _left(text: str, end: int) -> str:
-    """The kind of what ends at `end` of a text; "" where nothing does."""
+    """The kind of the neighbour that ends at `end` of a text; "" if there is none."""
     while end and (text[end - 1].isspace() or _is_unseen(text[end - 1])):
         end -= 1
     start = max(0, end - 1)
@@ -104,7 +104,7 @@ def _left(text: str, end: int) -> str:
 
 
 def _right(text: str, start: int, before: str) -> str:
-    """The kind of what starts at `start` of a text, behind another one."""
+    """The kind of the neighbour that starts at `start` of a text, after `before`."""
     end = start
     while end < len(text) and text[end] == text[start]:
         end += 1
@@ -115,7 +115,7 @@ def _right(text: str, start: int, before: str) -> str:
 
 
 def _kind(run: str) -> str:
-    """run: the same character, once or more often."""
+    """The kind of a run: the same character, once or more often."""
     char = run[:1]
     if char and unicodedata.category(char)[0] in "LNM":
         return _DENSE if is_dense(char) else _WORD
@@ -127,5 +127,5 @@ def _is_unseen(char: str) -> bool:
 
 
 def _is_open(text: str, end: int) -> bool:
-    """Whether a straight quotation is open at `end`."""
+    """Whether a straight quotation mark is open at `end`."""
     return sum(text.count(mark, 0, end) for mark in _STRAIGHT) % 2 == 1

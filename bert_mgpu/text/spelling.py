@@ -1,8 +1,8 @@
-"""How a word is written that an uncased vocabulary knows in lower case alone.
+"""How to spell a word that an uncased vocabulary has only in lower case.
 
-A word of the texts around it is written as it is there, with its case and accents; so
-are names. Others are written in capitals where all else is, and with a capital at the
-start of a sentence if the text starts with one.
+A word that occurs in the texts around it is spelled as it is there, with its case and
+accents; this includes names. Other words are in capitals where all else is, and begin
+with a capital at the start of a sentence if the text begins with one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from bert_mgpu.text.pieces import take_dropped
 from bert_mgpu.text.tokenization import Tokenizer
 
 _NEAR = 40  # characters in which the end of a sentence is looked for
-# No end are the full stops of "U.S." and "e.g.", behind a single letter.
+# The full stops of "U.S." and "e.g.", after a single letter, do not end one.
 _SENTENCE_END = re.compile(r"(?:[^\W_]{2}|\d|[^\w\s.])\s?[.!?…]+[^\w]*\s[^\w]*$")
-_CAPITALS = 2  # words that must be there before all is written in them
+_CAPITALS = 2  # words that a text must have before all is put in capitals
 
 
 class Spelling:
-    """The spelling of words in a text and in one that is read with it."""
+    """The spelling of words in a text and in a context that is read with it."""
 
     def __init__(self, text: str, context: str, tokenizer: Tokenizer) -> None:
         self._lowered = tokenizer.do_lower_case
@@ -32,7 +32,7 @@ class Spelling:
         for own in (text, context):
             for word, form, is_first in _forms(own, tokenizer):
                 if is_first and form == form.capitalize():
-                    # The capital may be there for the sentence alone.
+                    # The capital may only mark the start of the sentence.
                     lower.setdefault(word, form.lower())
                 else:
                     self._forms.setdefault(word, form)
@@ -43,11 +43,11 @@ class Spelling:
         self._shouts = len(words) >= _CAPITALS and all(map(str.isupper, words))
 
     def of(self, word: str, before: str) -> str:
-        """The spelling of a word behind a text. word: as the vocabulary has it."""
-        form = unicodedata.normalize("NFC", word)  # Hangul is in parts there
+        """The spelling of a word that follows a text. word: as in the vocabulary."""
+        form = unicodedata.normalize("NFC", word)  # there, Hangul is decomposed
         if not self._lowered:
             return form
-        if len(word) > 1 or not before.endswith("'"):  # "it's" beside "U.S."
+        if len(word) > 1 or not before.endswith("'"):  # "it's", despite "U.S."
             form = self._forms.get(word, form)
         if self._shouts:
             return form.upper()
@@ -56,7 +56,7 @@ class Spelling:
         return form
 
     def rest_of(self, piece: str, before: str) -> str:
-        """The spelling of what goes on with the word at the end of a text."""
+        """The spelling of a piece that continues the word at the end of a text."""
         form = unicodedata.normalize("NFC", piece)
         match = re.search(r"\w*$", before[-_NEAR:])
         is_upper = match is not None and match[0][1:].isupper()
@@ -77,11 +77,11 @@ def _forms(text: str, tokenizer: Tokenizer) -> Iterator[tuple[str, str, bool]]:
 
 
 def _starts_sentence(before: str) -> bool:
-    """Whether what follows a text starts a sentence, as at the start of all."""
+    """Whether what follows a text starts a sentence, as after an empty text."""
     near = before[-_NEAR:]
     return not any(map(str.isalnum, near)) or _SENTENCE_END.search(near) is not None
 
 
 def _capital(char: str) -> str:
-    """No capital is put where it is two letters: ß."""
+    """The capital of a character; the character itself if that is two letters: ß."""
     return char.title() if len(char.title()) == 1 else char

@@ -37,8 +37,8 @@ _ID_BYTES = 4  # int32
 class Tokenizer:
     """Google's tokenizer over one vocabulary.
 
-    Any `str` is accepted, lone surrogates too (they are in no vocabulary, so
-    their word is [UNK]). Objects pickle, for worker processes.
+    Any `str` is accepted, even with lone surrogates (they are in no vocabulary, so
+    their word is [UNK]). Objects can be pickled, for worker processes.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class Tokenizer:
 
     @property
     def mask_id(self) -> int:
-        """The id of [MASK], which not every vocabulary has: else a UserError."""
+        """The id of [MASK]. Raises UserError where the vocabulary lacks it."""
         return self._special_id("[MASK]")
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash for cache keys: tokenizers with an equal one give equal ids."""
+        """A hash for cache keys: tokenizers with the same hash give the same ids."""
         facts = [
             self.tokens,
             self.do_lower_case,
@@ -74,7 +74,7 @@ class Tokenizer:
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     def batch_ids(self, texts: Sequence[str]) -> Ragged:
-        """Ids of each text, no [CLS], no [SEP]; the values are read-only."""
+        """The ids of each text, without [CLS] and [SEP]; the values are read-only."""
         words, pieces = self._normalizer.words, self._pieces.__getitem__
         rows = [b"".join(map(pieces, words(text))) for text in texts]
         offsets = np.zeros(len(rows) + 1, np.int64)
@@ -88,10 +88,10 @@ class Tokenizer:
         return [self.tokens[index] for index in self.ids(text)]
 
     def ids_with_offsets(self, text: str) -> list[tuple[int, int, int]]:
-        """(id, start, end) of each piece; it stands at text[start:end].
+        """(id, start, end) of each piece, which stands at text[start:end].
 
-        [UNK] has the span of its word, and pieces of one character (Hangul is
-        decomposed) have that character's. Dropped accents belong to no span.
+        [UNK] has the span of its word, and all pieces of a character (Hangul is
+        decomposed) have the span of that. Dropped accents belong to no span.
         """
         located = []
         for word, sources in self._normalizer.sourced_words(text):
@@ -99,7 +99,7 @@ class Tokenizer:
             for index in memoryview(self._pieces[word]).cast("i"):
                 size = len(self.tokens[index].removeprefix("##" if start else ""))
                 end = len(word) if index == self.unk_id else start + size
-                # Reordered marks stand in the text in another order.
+                # The text may have the word's marks in another order.
                 span = sources[start:end]
                 located.append((index, min(span), max(span) + 1))
                 start = end
@@ -119,7 +119,7 @@ class Tokenizer:
 
 
 class Pieces(dict[str, bytes]):
-    """Word -> ids of its pieces, int32 as bytes, which joined make a row."""
+    """Word -> ids of its pieces, int32 as bytes, which are joined to rows."""
 
     def __init__(self, vocab: dict[str, int], unk_id: int) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class Pieces(dict[str, bytes]):
         self._longest = max(map(len, vocab))
 
     def __missing__(self, word: str) -> bytes:
-        if len(word) > MAX_WORD:  # not remembered: in Thai it is a sentence
+        if len(word) > MAX_WORD:  # not remembered: a sentence in Thai
             return self._unknown
         if len(self) >= _MEMO_WORDS:
             self.clear()
@@ -136,7 +136,7 @@ class Pieces(dict[str, bytes]):
         return pieces
 
     def _cut(self, word: str) -> bytes:
-        """Pieces by the longest match first (WordPiece); [UNK] where none fits."""
+        """The pieces, the longest match first (WordPiece); [UNK] where none matches."""
         ids = array.array("i")
         start = 0
         while start < len(word):

@@ -31,11 +31,11 @@ def truncate(
 
 
 def truncate_pair_lengths(len_a: int, len_b: int, budget: int) -> tuple[int, int]:
-    """Lengths left when the longer text loses tokens until both fit.
+    """The lengths that are left when the longer text loses tokens until both fit.
 
-    Google's _truncate_seq_pair takes one token at a time, from b if the two are
-    equally long. So each text may fill its half, a the larger one, and what the
-    other leaves free.
+    Google's _truncate_seq_pair removes one token at a time, from b if the two are
+    equally long. So each text may fill its half of the budget, a the larger one, and
+    what the other text leaves free.
     """
     if len_a + len_b <= budget:
         return len_a, len_b
@@ -53,7 +53,7 @@ def fit_row(
 ) -> tuple[list[int], list[int]]:
     """The ids of a row [CLS] a [SEP] or [CLS] a [SEP] b [SEP] of at most `length`.
 
-    Without ids_b it is the first. Of a pair the longer text loses its end, whatever
+    Without ids_b it is the former. In a pair, the longer text loses its end, whatever
     `how` says.
     """
     budget = length - (3 if ids_b else 2)

@@ -1,6 +1,6 @@
 """Coverage of a domain's texts by a vocabulary, and words to add to it.
 
-A word is what the tokenizer's first step cuts (normalization.py): a CJK
+A word is what the tokenizer's first step gives (normalization.py): a CJK
 character, a punctuation mark, or letters between spaces. WordPiece then looks at
 one word at a time. So a new token can be such a word, and never several CJK
 characters, however often they stand together.
@@ -20,10 +20,10 @@ from bert_mgpu.text.normalization import Normalizer
 from bert_mgpu.text.tokenization import Tokenizer
 
 MOST_WORDS = 1 << 19  # counted at once, about 150 MB
-_LONGEST_TOKEN = 40  # characters: what is longer is a key or an address, no word
+_LONGEST_TOKEN = 40  # characters: anything longer is a key or an address
 _UNUSED = re.compile(r"\[unused\d+\]")  # Google's names of free rows
 _CASED = Normalizer(lower_case=False)
-# Signs of print, and the plain ones that stand for them on a keyboard.
+# Typographic signs, and the plain ones that keyboards have for them.
 _PLAIN = dict(
     zip("“”„‟‘’‚‛–—−…", [*['"'] * 4, *["'"] * 4, *["-"] * 3, "..."], strict=True)
 )
@@ -37,7 +37,7 @@ class CoverageTotals:
 
     rows: int = 0
     words: int = 0
-    characters: int = 0  # of those words: no blanks, nor what the tokenizer drops
+    characters: int = 0  # of those words: without whitespace and what is dropped
     tokens: int = 0
     unknown: int = 0  # words that become [UNK], one token each
     cut: int = 0  # words that become several pieces
@@ -46,7 +46,7 @@ class CoverageTotals:
     def add(
         self, words: Mapping[str, int], lengths: np.ndarray, unknown: np.ndarray
     ) -> None:
-        """Adds n words: occurrences by word, pieces int [n] and is [UNK] bool [n]."""
+        """Adds n words: count by word, number of pieces int [n], is [UNK] bool [n]."""
         counts = np.fromiter(words.values(), np.int64, len(words))
         sizes = np.fromiter(map(len, words), np.int64, len(words))
         cut = lengths > 1
@@ -69,7 +69,7 @@ class CandidateWord:
 
     @property
     def saved(self) -> int:
-        """Pieces that a token for the word would save.
+        """How many pieces a token for the word would save.
 
         The pieces of an [UNK] are unknown: each of its characters counts as one.
         """
@@ -84,9 +84,9 @@ class CandidateWord:
 class Tally:
     """Counts words in bounded memory, as lossy counting does.
 
-    Where there are more than `most`, the rarer half is dropped and `missed` grows: no
-    count is too low by more than `missed`, nor that of a dropped word, which is 0
-    (Manku and Motwani 2002).
+    When there are more than `most`, the rarer half is dropped and `missed` grows. No
+    count is too low by more than `missed`, not even the 0 of a dropped word (Manku and
+    Motwani 2002).
     """
 
     def __init__(self, most: int = MOST_WORDS) -> None:
@@ -98,7 +98,7 @@ class Tally:
     def add(
         self, counts: Mapping[str, int], rows: Iterable[tuple[str, Sequence[str]]]
     ) -> None:
-        """Adds counts; rows: (location, words), to locate the new words, or none."""
+        """Adds counts. rows: (location, words), to locate new words; may be empty."""
         unlocated = set(counts) - self.counts.keys()
         self.counts.update(counts)
         for location, words in rows:
@@ -122,12 +122,12 @@ class Tally:
 
 @functools.cache
 def is_ideograph(char: str) -> bool:
-    """Whether a character is parted from its neighbours, as in Chinese, and no mark."""
+    """Whether a character is a letter that is a word of its own, as in Chinese."""
     return char.isalpha() and is_parted(char)
 
 
 def is_parted(word: str) -> bool:
-    """Whether a word is a character before and after which the tokenizer cuts."""
+    """Whether a word is a character that the tokenizer separates from all others."""
     return len(word) == 1 and len(_CASED.words(word * 2)) == 2
 
 
@@ -140,10 +140,10 @@ class Census:
         segment: Segment | None = None,
         most: int = MOST_WORDS,
     ) -> None:
-        """segment: cuts a text into words of its language, such as jieba's."""
+        """segment: cuts a text into the words of its language, as jieba does."""
         self.tokenizer = tokenizer
         self.totals = CoverageTotals()
-        self.uncovered = Tally(most)  # words that are [UNK] or in pieces
+        self.uncovered = Tally(most)  # words that become [UNK] or several pieces
         self.compounds = Tally(most)  # the segmenter's words of several CJK characters
         self._segment = segment
         self._words = Normalizer(tokenizer.do_lower_case).words
@@ -193,7 +193,7 @@ class Census:
 
 
 def plain_signs(tokenizer: Tokenizer, unknown: Iterable[str]) -> dict[str, str]:
-    """Unknown words that are signs of print -> plain ones, where those are tokens."""
+    """Unknown typographic sign -> the plain one, where the vocabulary has that."""
     tokens = {*tokenizer.tokens}
     return {
         sign: _PLAIN[sign]
@@ -203,7 +203,7 @@ def plain_signs(tokenizer: Tokenizer, unknown: Iterable[str]) -> dict[str, str]:
 
 
 def count_words(rows: Iterable[Sequence[str]]) -> collections.Counter[str]:
-    """How often each word stands in rows of words."""
+    """How often each word occurs in rows of words."""
     counts: collections.Counter[str] = collections.Counter()
     for words in rows:
         counts.update(words)
@@ -233,18 +233,18 @@ def choose(
         for candidate in candidates
         if candidate.count >= min_count
         and len(candidate.word) <= _LONGEST_TOKEN
-        and not (candidate.word.isdecimal() and candidate.pieces)  # a number is no word
+        and not (candidate.word.isdecimal() and candidate.pieces)  # not a number
     ]
     return sorted(chosen, key=lambda candidate: candidate.rank)[:most]
 
 
 def free_rows(tokens: Sequence[str]) -> list[int]:
-    """Rows of Google's [unusedN], which occur in no text."""
+    """The rows of Google's [unusedN] tokens, which occur in no text."""
     return [row for row, token in enumerate(tokens) if _UNUSED.fullmatch(token)]
 
 
 def new_rows(tokens: Sequence[str], new: int, place: str) -> list[int]:
-    """Rows for `new` more tokens, fewer where not as many are free.
+    """The rows for `new` more tokens, or fewer if not as many are free.
 
     place: "unused" (Google's free rows, in order) or "append".
     """

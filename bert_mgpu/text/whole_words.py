@@ -42,11 +42,12 @@ def numbered(starts: np.ndarray, is_text: np.ndarray) -> np.ndarray:
 
     Args:
       starts: bool [n], whether a word begins at the token.
-      is_text: bool [n], False for what is never masked ([CLS], [SEP]): -1.
+      is_text: bool [n], False for tokens that are never masked ([CLS],
+        [SEP]), which get -1.
 
-    A word ends where text does. So a "##" piece that cutting has left at the start
-    of a text is a word. Google's code does the same after [CLS], but counts such a
-    piece after a [SEP] to the last word before the [SEP].
+    A word ends where its text ends. So a "##" piece that truncation has left at the
+    start of a text begins a word. Google's code does the same after [CLS], but adds
+    such a piece after a [SEP] to the last word before the [SEP].
     """
     is_first = is_text & starts
     is_first[:1] = is_text[:1]
@@ -57,26 +58,26 @@ def numbered(starts: np.ndarray, is_text: np.ndarray) -> np.ndarray:
 
 
 def single_token_words(is_text: np.ndarray) -> np.ndarray:
-    """Word numbers as of `numbered` where every token is a word, int32 [n]."""
+    """What `numbered` gives if every token is a word of its own, int32 [n]."""
     return numbered(np.ones_like(is_text), is_text)
 
 
 class ChineseWords:
-    """A tokenizer that also says where the words of jieba begin.
+    """A tokenizer that also says where jieba's words begin.
 
-    The ids are those of `tokenizer`. A token begins a word if no token before it
-    has a part in the jieba word of its first character, unless it is a "##" piece,
+    The ids are those of `tokenizer`. A token begins a word if no earlier token
+    contains a part of the jieba word of its first character, unless it is a "##" piece,
     which never begins one.
 
-    A word of `user_words` that stands alone is never cut; in a sentence jieba weighs
-    it against other ways to cut, by frequency, which is raised to where jieba would
-    keep the word alone. Words that jieba cannot hold together, since it cuts at blanks
-    and most punctuation ("Apex Legends", "王者·荣耀"), are never cut, wherever they
-    stand.
+    A word of `user_words` is never cut where it stands alone. In a sentence jieba
+    weighs it against other ways to cut, by its frequency, which is raised to where
+    jieba keeps the lone word whole. Words that jieba itself cannot keep whole, since it
+    cuts at spaces and most punctuation ("Apex Legends", "王者·荣耀"), are never cut,
+    wherever they stand.
 
-    Objects pickle, for worker processes. Each makes its own jieba, which takes 0.1 to
-    0.2 seconds and 30 MB, with user words twice that. Cutting releases Python's lock,
-    all else holds it.
+    Objects can be pickled, for worker processes. Each makes its own jieba, which takes
+    0.1 to 0.2 seconds and 30 MB, and twice that with user words. Cutting releases
+    Python's global lock; all else holds it.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class ChineseWords:
         return ChineseWords, (self._tokenizer, self._user_words)
 
     def ids_and_starts(self, text: str) -> tuple[np.ndarray, np.ndarray]:
-        """int32 [n], the ids of `tokenizer.ids(text)`, and bool [n]; read-only."""
+        """`tokenizer.ids(text)` as int32 [n], and the starts, bool [n]; read-only."""
         ids, starts = self._row(text)
         return np.frombuffer(ids, np.int32), np.frombuffer(starts, bool)
 
@@ -124,15 +125,15 @@ class ChineseWords:
 # Words of jieba are tokenized one by one and remembered, and their tokens joined.
 # That gives the ids of the text where the tokenizer would separate the words too, as it
 # does beside every ideograph. Otherwise ("ＮＢＡ" is three words to jieba and one to
-# the tokenizer) the words that hang together are a unit, tokenized as a whole. Texts
-# that normalization cannot take one character at a time are one unit.
+# the tokenizer) the words that belong together form a unit, tokenized as a whole. Texts
+# that normalization cannot handle one character at a time are one unit.
 #
 # The edges of a word say whether it is open to its left and right, so that it joins an
 # open neighbour. The edges of a text are those of its words, one after the other.
 _OPEN_LEFT, _OPEN_RIGHT, _CLOSED, _NEEDS_CONTEXT = b"(", b")", b".", b"?"
 _GLUED = _OPEN_RIGHT + _OPEN_LEFT
 
-_Key = str | tuple[str, ...]  # a word, or words that hang together
+_Key = str | tuple[str, ...]  # a word, or words that belong together
 
 
 class _Unit(NamedTuple):
@@ -142,7 +143,7 @@ class _Unit(NamedTuple):
 
 
 def _glue(words: Sequence[str], edges: bytes) -> list[_Key]:
-    """The words, those that hang together as one tuple."""
+    """The words; those that belong together are in one tuple."""
     joints = range(1, 2 * len(words) - 1, 2)
     cuts = [i // 2 + 1 for i in joints if edges[i : i + 2] != _GLUED]
     bounds = itertools.pairwise([0, *cuts, len(words)])
@@ -177,7 +178,7 @@ class _Units(dict[_Key, _Unit]):
     def _edges(self, word: str) -> bytes:
         if any(map(_asks, word)):
             return 2 * _NEEDS_CONTEXT
-        # A character that vanishes leaves nothing between the letters: open.
+        # A word that vanishes leaves nothing between the letters: it is open.
         between = self._normalizer.words(f"a{word}a")
         left = _CLOSED if between[0] == "a" else _OPEN_LEFT
         return left + (_CLOSED if between[-1] == "a" else _OPEN_RIGHT)
@@ -185,7 +186,7 @@ class _Units(dict[_Key, _Unit]):
     def _joined_unit(self, words: tuple[str, ...]) -> _Unit:
         word_of = [i for i, word in enumerate(words) for _ in word]
         ids, starts = [], []
-        last_word = -1  # that a token so far has a part in
+        last_word = -1  # that a token so far contains a part of
         for index, start, end in self._tokenizer.ids_with_offsets("".join(words)):
             ids.append(index)
             begins = word_of[start] > last_word and not self._continuing[index]
@@ -194,4 +195,4 @@ class _Units(dict[_Key, _Unit]):
         return _Unit(np.array(ids, np.int32).tobytes(), bytes(starts), b"")
 
 
-_asks = functools.cache(needs_context)  # by character
+_asks = functools.cache(needs_context)  # one character at a time

@@ -2,7 +2,7 @@
 
 A text is cut at the borders of its units: words, or pieces. Every unit is in the core
 of one window, the one that shows the most of its context (google-research/bert's
-`_check_is_max_context`, of run_squad.py): so it is labelled, and predicted, once.
+`_check_is_max_context`, of run_squad.py): so it is labelled and predicted just once.
 
 Letters: U units of a text, W windows.
 """
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-LENGTH_WEIGHT = 0.01  # of a window's tokens beside those of the context
+LENGTH_WEIGHT = 0.01  # weight of a window's tokens relative to those of the context
 
 
 class Windows(NamedTuple):
-    """The windows of a text, in its order: int64 [W] each, numbers of units."""
+    """The windows of a text in order, as numbers of units: int64 [W] each."""
 
     starts: np.ndarray
     ends: np.ndarray  # excluded
@@ -32,9 +32,9 @@ def windows(sizes: np.ndarray, room: int, stride: int) -> Windows:
 
     Args:
       sizes: int [U], the tokens of each unit; longer ones count as `room` tokens.
-      room: tokens of a window at most.
-      stride: tokens from the start of a window to that of the next one at most, but
-        one unit at least; up to `room`.
+      room: the largest number of tokens of a window.
+      stride: the largest number of tokens from the start of a window to that of the
+        next one, up to `room`; a window always starts at least one unit later.
     """
     sizes = np.minimum(sizes, room)
     offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])

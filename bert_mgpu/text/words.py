@@ -1,20 +1,20 @@
-"""A text made of words, as files with a word on each line give it."""
+"""A text made of words, for files with one word on each line."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
 
-# Scripts and punctuation that are written without blanks between words.
+# Scripts and punctuation that are written without spaces between words.
 _WIDE = ("W", "F")  # East Asian widths: those of ideographs, kana and their punctuation
-_HANGUL = "HANGUL"  # is wide, too, but has blanks
+_HANGUL = "HANGUL"  # is wide, too, but has spaces
 
 
 def joined(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The words as one text, and the place of each: its start, its excluded end.
+    """The words as one text, and the start and excluded end of each in it.
 
-    A blank stands between two words unless one of them touches the other with a
-    character of a script without blanks.
+    A space stands between two words unless a character where they meet belongs to a
+    script without spaces.
     """
     parts: list[str] = []
     places: list[tuple[int, int]] = []
@@ -30,6 +30,6 @@ def joined(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
 
 
 def is_dense(char: str) -> bool:
-    """Whether a character is of a script without blanks; "" is not."""
+    """Whether a character belongs to a script without spaces; "" does not."""
     wide = bool(char) and unicodedata.east_asian_width(char) in _WIDE
     return wide and not unicodedata.name(char, "").startswith(_HANGUL)

@@ -1,6 +1,6 @@
-"""Batches placed on the devices that work with them.
+"""Batches, placed on the devices that process them.
 
-Letters: N towers of this process, M their micro-batches in all, b rows of a
+Letters: N towers of this process, M micro-batches of all of them together, b rows of a
 micro-batch.
 """
 
@@ -18,20 +18,20 @@ from bert_mgpu.distributed.collective import Collective
 
 
 class PlacedBatch(NamedTuple):
-    """A batch whose rows lie on the devices that work with them."""
+    """A batch whose rows lie on the devices that process them."""
 
-    columns: tuple[dict[str, tf.Tensor], ...]  # by device: [its micro-batches, b, ...]
-    weights: dict[str, np.float32]  # denominators of the losses, of all these rows
+    columns: tuple[dict[str, tf.Tensor], ...]  # by device: [micro-batches, b, ...]
+    weights: dict[str, np.float32]  # loss denominators, over all these rows
     rows: int  # b
 
 
 class StepInputs(NamedTuple):
-    """What the sums of a training step are computed from, on every device."""
+    """The inputs from which each device computes its sums in a training step."""
 
     columns: tuple[dict[str, tf.Tensor], ...]  # as in PlacedBatch
-    weights: tf.Tensor  # denominators of the losses, of the global batch
-    numbers: tf.Tensor  # step and seed
-    losses: tuple[str, ...]  # their names
+    weights: tf.Tensor  # loss denominators, over the global batch
+    numbers: tf.Tensor  # the step and the seed
+    losses: tuple[str, ...]  # names of the losses
     rows: int  # b
 
 
@@ -43,10 +43,10 @@ def place(
     towers: int,
     task: Task | None = None,
 ) -> PlacedBatch:
-    """The batch, with the rows of each device on it.
+    """Copies to each device its rows of the batch.
 
-    batch: arrays [M, b, ...]; tower_counts: towers of each device; task: whose losses
-    are weighed, None for a batch that is not trained on.
+    batch: arrays [M, b, ...]; tower_counts: number of towers on each device; task:
+    gives the loss denominators, None for a batch that is not trained on.
     """
     micro_batches, rows = batch["input_ids"].shape[:2]
     per_tower = micro_batches // towers
@@ -63,30 +63,31 @@ def place(
 
 
 def denominators(placed: PlacedBatch, group: Collective, device: str) -> tf.Tensor:
-    """The denominators of the losses over all processes, float32 [L]."""
+    """The loss denominators, summed over all processes, float32 [L]."""
     own = np.array([*placed.weights.values()], np.float32)
     total = tf.constant(collective.sum_over_processes(group, own))
     if group.size == 1:
         return total
-    # On the device where a step leaves those of the next one: otherwise TensorFlow
-    # prepares the step's function twice, and a copy to the host would wait for it.
+    # A step leaves the denominators of the next one on this device, since a copy to the
+    # host would wait for the step. If those computed here lay elsewhere, TensorFlow
+    # would prepare the step's function twice.
     with tf.device(device):
         return tf.identity(total)
 
 
 def _to_device(values: np.ndarray) -> tf.Tensor:
-    """The values on the current device, int32 as int64."""
+    """Copies the values to the current device, int32 as int64."""
     # TensorFlow keeps int32 tensors in the host's memory, whatever their device.
     is_int32 = values.dtype == np.int32
     with tf.device("CPU:0"):
         on_host = tf.constant(values.astype(np.int64) if is_int32 else values)
-    # A copy to a GPU waits for all that the GPU was given to do before. As an operation
-    # it releases Python's lock, so that the next step is launched meanwhile.
+    # A copy to a GPU waits for all work queued on the GPU before it. An operation
+    # releases Python's global lock while it waits, so the next step can be launched.
     return tf.identity(on_host)
 
 
 def as_task_batch(rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Rows as a task gets them, with integers as int32 again."""
+    """The rows in the form that a task expects, with integers cast back to int32."""
     return {
         name: tf.cast(values, tf.int32) if values.dtype == tf.int64 else values
         for name, values in rows.items()
@@ -94,10 +95,10 @@ def as_task_batch(rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 
 
 def _loss_weights(task: Task, batch: Mapping[str, np.ndarray]) -> dict[str, np.float32]:
-    """The denominators of the losses, by name.
+    """The loss denominators, by name of the loss.
 
-    Summed in the order of gradients, so that they are the same for any number of
-    processes.
+    They are summed in the same order as gradients, so that they do not depend on the
+    number of processes.
     """
     weights = [
         task.loss_weights(micro_batch(batch, index))
@@ -110,10 +111,10 @@ def _loss_weights(task: Task, batch: Mapping[str, np.ndarray]) -> dict[str, np.f
 
 
 def micro_batch(columns: Mapping[str, Any], index: Any) -> dict[str, Any]:
-    """Micro-batch `index` of arrays [M, b, ...]: [b, ...]."""
+    """The micro-batch `index`, arrays [b, ...], of arrays [M, b, ...]."""
     return {name: values[index] for name, values in columns.items()}
 
 
 def micro_batch_specs(columns: Mapping[str, tf.Tensor]) -> dict[str, tf.TensorSpec]:
-    """The shapes and types of every micro-batch of these."""
+    """The shapes and dtypes that every micro-batch of these columns has."""
     return {n: tf.TensorSpec(v.shape[1:], v.dtype) for n, v in columns.items()}

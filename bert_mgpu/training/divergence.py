@@ -1,8 +1,8 @@
-"""The place of the first number of a training step that is not finite.
+"""Finds where in a training step the first non-finite number appears.
 
-A step that is not finite changes no weight, so that its pass can be done once more, not
-compiled, with an eye on every part. But steps that were launched before its result was
-read have moved the weights, a little as a rule: with these all may be finite.
+A step that is not finite changes no weight, so its pass can be repeated, uncompiled,
+while every part is inspected. But steps that were launched before its result was read
+have moved the weights, usually a little: with the moved weights all may be finite.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def search(
     towers: range,
     numbers: tuple[int, int],
 ) -> dict[int, str]:
-    """Tower -> the first place in it, in words; none where all is finite.
+    """Tower -> the first non-finite place in it, in words; finite towers are left out.
 
     placed: the rows of these towers; numbers: the step, from 0, and the seed.
     """
     found: dict[int, str] = {}
-    counts = [len(rows["input_ids"]) for rows in placed.columns]  # of micro-batches
-    weights = dict.fromkeys(placed.weights, 1.0)  # those of all rows may be at fault
-    # Such sums times the loss scale could overflow where a step's means do not.
+    counts = [len(rows["input_ids"]) for rows in placed.columns]  # micro-batches
+    weights = dict.fromkeys(placed.weights, 1.0)  # the real ones may be at fault
+    # Undivided sums times the loss scale could overflow where a step's means do not.
     scale = tf.constant(1.0)
     per_tower = sum(counts) // len(towers)
-    number = towers.start * per_tower  # of a micro-batch of the global batch
+    number = towers.start * per_tower  # of the micro-batch, in the global batch
     for replica, rows, count in zip(replicas, placed.columns, counts, strict=True):
         for own in (batches.micro_batch(rows, index) for index in range(count)):
             hidden: list[tf.Tensor] = []
@@ -68,9 +68,9 @@ def first_place(
     losses: Mapping[str, Any],
     grads: Mapping[str, Any],
 ) -> str | None:
-    """The first place in the order of a pass: forward, then backward.
+    """The first non-finite place in the order of a pass: forward, then backward.
 
-    hidden: the embedding output and that of each layer.
+    hidden: the outputs of the embeddings and of each layer.
     """
     for place, value in _places(params, rows, hidden, losses=losses, grads=grads):
         if value.dtype.is_floating and not bool(
@@ -101,7 +101,7 @@ def _places(
 
 
 def _backwards(name: str) -> tuple[int, int]:
-    """The order in which a backward pass reaches a parameter."""
+    """A sort key: the order in which a backward pass reaches the parameters."""
     if layer := _LAYER.match(name):
         return 2, -int(layer[1])
     parts = ("bert/pooler/", 1), ("bert/embeddings/", 3)
@@ -119,7 +119,7 @@ def _part(name: str) -> str:
 
 
 def in_words(found: Mapping[int, str], towers: int) -> str:
-    """Places by tower, of how many: "layer 3 of tower 2", "... of all 4 towers"."""
+    """The result of `search`: "layer 3 of tower 2" or "layer 3 of all 4 towers"."""
     if not found:
         return ""
     place = found[min(found)]

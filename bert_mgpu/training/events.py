@@ -1,4 +1,4 @@
-"""TensorBoard's events of a run."""
+"""The TensorBoard event file of a run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import tensorflow as tf
 
 
 class Events:
-    """The event file of a run, made for its first values.
+    """The event file of a run, created when its first values are added.
 
-    One for all: of the files of a folder TensorBoard may follow the newest alone.
+    All values share one file: TensorBoard may follow only the newest of a folder.
     """
 
     def __init__(self, directory: pathlib.Path):
@@ -24,7 +24,7 @@ class Events:
         return tf.summary.create_file_writer(str(self._directory))
 
     def add(self, set_name: str, values: Mapping[str, Any]) -> None:
-        """Adds the numbers of a record as SET/NAME, at its `step`."""
+        """Adds the numbers of a record as scalars SET/NAME, at the record's `step`."""
         with self._file.as_default(step=values["step"]):
             for name, value in values.items():
                 if name not in ("step", "set", "time") and value is not None:

@@ -1,4 +1,4 @@
-"""The search for the device that ran out of memory, after one of several failed."""
+"""Finds the device that ran out of memory, after one of several devices failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bert_mgpu.distributed import strategies
 
 _CANCELLED = tf.errors.CancelledError, tf.errors.AbortedError
 
-# The last work of every device: a function of its index and these inputs.
+# The last work of every device: a function of (device index, inputs), and the inputs.
 Work = tuple[Callable[..., Any], Any]
 
 
@@ -23,7 +23,8 @@ def out_of_memory(
 
     When one of several devices fails, the others are cancelled, and TensorFlow often
     reports a cancellation instead. So each device repeats its last work alone. If none
-    fails, it was what they do together in a training step: the sum or the update.
+    fails, the failure was in what they do together in a training step: the sum or the
+    update. trained: whether the last work was a training step.
     """
     shortage = errors.out_of_memory(error)
     if isinstance(error, errors.RunError) or len(devices) == 1 or work is None:

@@ -1,4 +1,4 @@
-"""The gradients and losses of a step as one vector, so that one sum adds all.
+"""The gradients and losses of a step as one vector, so that one sum adds them all.
 
 Letters: n values of all trained parameters, rounded up to a multiple of 16; L losses.
 """
@@ -11,21 +11,21 @@ from typing import Any
 
 import tensorflow as tf
 
-# A slice of float32 shares the vector's memory if it ends at a multiple of this:
+# A float32 slice shares the vector's memory if it ends at a multiple of this number:
 # TensorFlow copies what is not aligned to 64 bytes (EIGEN_MAX_ALIGN_BYTES).
 _ALIGNMENT = 16
 
 
 class Layout:
-    """The order of the vector: gradients by parameter, zeros, losses.
+    """The layout of the vector: the gradient of each parameter, zeros, losses.
 
-    The zeros align the gradients, so that slicing them off copies nothing.
+    The zeros pad the gradients to an aligned length, so that slicing copies nothing.
     """
 
     def __init__(
         self, shapes: Mapping[str, Sequence[int]], losses: Sequence[str]
     ) -> None:
-        """shapes: of the trained parameters, by name."""
+        """shapes: the shapes of the trained parameters, by name."""
         self._shapes = {name: [*shape] for name, shape in shapes.items()}
         self._sizes = [math.prod(shape) for shape in self._shapes.values()]
         self.losses = tuple(losses)
@@ -48,7 +48,7 @@ class Layout:
         return vector[: self.count], vector[self.count :]
 
     def gradients(self, flat: tf.Tensor) -> dict[str, tf.Tensor]:
-        """[n] -> each gradient in its shape, by name."""
+        """[n] -> the gradient of each parameter in its shape, by name."""
         pieces = tf.split(flat, [*self._sizes, self._zeros])
         named = zip(self._shapes.items(), pieces, strict=False)
         return {name: tf.reshape(piece, shape) for (name, shape), piece in named}

@@ -1,4 +1,4 @@
-"""The training loop: optimizer steps from any step on, with saves and evaluations."""
+"""The training loop: optimizer steps, starting at any, with saves and evaluations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bert_mgpu.training.batches import PlacedBatch
 from bert_mgpu.training.results import StepResult
 from bert_mgpu.training.towers import Towers
 
-# Steps that may wait to be recorded: a training that diverged has to end soon.
+# The most steps that wait to be recorded: a training that diverged has to end soon.
 _MAX_PENDING = 10
 _RESUME = "run the same command again to resume from the newest checkpoint"
 
@@ -35,8 +35,8 @@ class TrainingPlan:
     save_every: int
     decay_power: float = 1.0
     eval_every: int = 0  # 0: never
-    read_every: int = 1  # steps between two readings of results
-    halvings: tuple[int, ...] = ()  # steps from which on the rate is half as high
+    read_every: int = 1  # steps from one reading of results to the next
+    halvings: tuple[int, ...] = ()  # steps at which the rate is halved
 
     @property
     def rate_in_words(self) -> str:
@@ -49,7 +49,7 @@ class TrainingPlan:
         return f"{self.peak_rate:g}{warmup}{halved}"
 
     def rate(self, step: int) -> float:
-        """The learning rate of step 0, 1, ..."""
+        """The learning rate of a step, counted from 0."""
         rate = schedule.learning_rate(
             step,
             self.peak_rate,
@@ -57,7 +57,7 @@ class TrainingPlan:
             warmup=self.warmup,
             power=self.decay_power,
         )
-        return rate * 0.5 ** len(self.halvings)  # no earlier step is done again
+        return rate * 0.5 ** len(self.halvings)  # no step before a halving is repeated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,11 +68,11 @@ class StepRecord:
     losses: dict[str, float]
     rate: float
     norm: float
-    scaling: dict[str, float]  # the state of loss scaling, if there is one
-    seconds: float  # since the step before
-    waited: float  # of these, for the next step's batch
-    compiled: bool  # the first of its shape: the seconds include compilation
-    reduction: float = 0.0  # of these, until the sum over processes was complete
+    scaling: dict[str, float]  # the state of loss scaling, empty without it
+    seconds: float  # since the previous step
+    waited: float  # of these, spent waiting for the next step's batch
+    compiled: bool  # the first of its shape: `seconds` includes compilation
+    reduction: float = 0.0  # of these, spent on the sum over processes
 
 
 class StepListener(Protocol):
@@ -93,16 +93,16 @@ def train(
 ) -> TrainState:
     """Trains from state.step to plan.steps, with saves on the way and at the end.
 
-    Weights and slots of `state` are not read: the towers hold them.
+    The weights and slots in `state` are not read: the towers hold them.
 
     `batches` starts with the batch of state.step. `evaluate` is called every
-    plan.eval_every steps and at the end, with the step and a function that says whether
-    the run has to stop: then it may leave the evaluation to the run that resumes. It
-    returns true to end the training.
+    plan.eval_every steps and at the end, with the step and a function that tells
+    whether the run has to stop: if so, `evaluate` may leave the evaluation to the run
+    that resumes. It returns True to end the training.
 
     Raises DivergedStep where a loss or the gradient is not finite: nothing of that step
-    is saved. SIGTERM and Ctrl-C save and raise Preempted and Interrupted, in all
-    processes of a group after the same step, whichever of them got the signal.
+    is saved. SIGTERM and Ctrl-C save and then raise Preempted and Interrupted, in all
+    processes of a group after the same step, whichever of them received the signal.
     """
     group = towers.group
 
@@ -113,7 +113,7 @@ def train(
         collective.check_same_state(current, group)
         if group.rank == 0:
             save(current)
-        group.all_gather(b"")  # no process leaves before it is saved
+        group.all_gather(b"")  # no process goes on before the state is saved
         return current
 
     first, unsaved = state.step, False  # unsaved: a save is due
@@ -125,7 +125,7 @@ def train(
         for step in range(state.step, plan.steps):
             done = step + 1
             upcoming = batch
-            if done < plan.steps:  # copied to the devices while this step runs
+            if done < plan.steps:  # it is copied to the devices while this step runs
                 upcoming, waited = _next(batches)
             rate = plan.rate(step)
             compilations = towers.compilations
@@ -144,32 +144,32 @@ def train(
                     compiled=compiled,
                 )
             )
-            # Reading the newest result would wait for its step: what is due is read
-            # when one more is launched.
+            # Reading the newest result would wait for its step: a result that is due
+            # is read when one more step is launched.
             is_due = (done - 1) % plan.read_every == 0
             pending.record(keep=0 if compiled else 1 if is_due else _MAX_PENDING)
             if step == first:  # finds a faulty GPU at once
                 towers.check_replicas_equal()
-                clock = time.perf_counter()  # this was not training
+                clock = time.perf_counter()  # the check is not training
             batch = upcoming
             ends = done == plan.steps
             if evaluate and (ends or done % plan.eval_every == 0):
                 pending.record()
                 group.pausing()
-                # Before the save, so that what is saved has been evaluated. Of several
-                # processes none may leave the others in an evaluation.
+                # Before the save, so that what is saved has been evaluated. No process
+                # may stop while others are still in an evaluation.
                 ends |= evaluate(done, lambda: bool(stop) and group.size == 1)
                 clock = time.perf_counter()
             ends |= votes.after(result)  # later signals count for the next step
             unsaved |= done % plan.save_every == 0
-            # A rollback to where float16 overflows would only meet it again.
+            # A rollback to a step that overflows float16 would only overflow again.
             if ends or (unsaved and not result.skipped):
                 pending.record()
                 state, unsaved = saved(done), False
                 clock = time.perf_counter()  # saving is not training
             if ends:
                 break
-            # The host does not need them until the next save.
+            # The host does not need weights and slots until the next save.
             state = dataclasses.replace(state, params={}, slots={})
         if any(group.all_gather(b"stop" if stop else b"")):
             raise (stop or [Preempted])[0](
@@ -187,7 +187,7 @@ def _next(batches: Iterator[PlacedBatch]) -> tuple[PlacedBatch, float]:
 
 
 class _PendingStep(NamedTuple):
-    """A launched step whose result has not been read."""
+    """A launched step whose result has not been read yet."""
 
     step: int  # from 1
     rate: float
@@ -197,7 +197,7 @@ class _PendingStep(NamedTuple):
     compiled: bool
 
     def finished(self) -> StepRecord:
-        """The record of the step, once it is done. Raises DivergedStep."""
+        """Waits for the step and returns its record. Raises DivergedStep."""
         result = self.result
         losses, norm, scaling = result.losses, result.norm, result.scaling
         skips = scaling.get(tensor_names.SKIPS)
@@ -232,7 +232,7 @@ class _PendingStep(NamedTuple):
 
 
 class _PendingSteps:
-    """Launched steps in their order; each is recorded once."""
+    """The launched steps in order; each is recorded once."""
 
     def __init__(self, recorder: StepListener):
         self._recorder = recorder
@@ -242,16 +242,16 @@ class _PendingSteps:
         self._steps.append(step)
 
     def record(self, keep: int = 0) -> None:
-        """Records all but the newest `keep`."""
+        """Records all steps but the newest `keep`."""
         while len(self._steps) > keep:
             self._recorder.step(self._steps.popleft().finished())
 
 
 class _StopVotes:
-    """The decision to stop, by a signal to this process or to any of several.
+    """The decision to stop, after a signal to this process or to any other.
 
-    Several processes learn of each other's signals from the sums of a step, which they
-    read after launching the next one: so all decide after the same step.
+    Processes learn of each other's signals from the sums of a step, which they read
+    after launching the next one: so all of them decide after the same step.
     """
 
     def __init__(self, group: Collective, stop: list[type[RunError]]):
@@ -263,7 +263,7 @@ class _StopVotes:
         return bool(self._stop)
 
     def after(self, result: StepResult) -> bool:
-        """Does the run stop after this step?"""
+        """Whether the run stops after this step."""
         if self._group.size == 1:
             return self.own
         before, self._last = self._last, result
@@ -272,10 +272,10 @@ class _StopVotes:
 
 @contextlib.contextmanager
 def _stop_signals(once: bool) -> Iterator[list[type[RunError]]]:
-    """A list that gets an error for a signal to stop; the loop checks it between steps.
+    """A list that gets the error of a stop signal; the loop checks it between steps.
 
-    once: a second signal ends the run at once. Not under a launcher, which may send
-    several.
+    once: a second signal ends the run at once; False under a launcher, which may send
+    several signals.
     """
     requests: list[type[RunError]] = []
     meanings = {signal.SIGTERM: Preempted, signal.SIGINT: Interrupted}
@@ -290,7 +290,7 @@ def _stop_signals(once: bool) -> Iterator[list[type[RunError]]]:
     try:
         yield requests
     except Exception as error:
-        # A training that goes on in smaller parts, or goes back, would ignore it.
+        # A training that restarts in smaller parts or rolls back would ignore it.
         goes_on = isinstance(error, DivergedStep) or errors.out_of_memory(error)
         if requests and once and goes_on:
             raise requests[0](_RESUME) from error

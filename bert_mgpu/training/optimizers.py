@@ -1,7 +1,7 @@
 """Parameter updates as pure functions of tensors (or numpy arrays) of any shape.
 
-To add one: a function, a row of OPTIMIZERS, and the choices of --optimizer in
-config/base.py.
+To add an optimizer: write a function, add a row to OPTIMIZERS, and extend the choices
+of --optimizer in config/base.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BETA_1, BETA_2 = 0.9, 0.999
 # Smaller tensors gain little from 8 bits (bitsandbytes has the same limit).
 SMALLEST_IN_8_BITS = 4096
 
-Slots = dict[str, Any]  # of one parameter, by suffix
+Slots = dict[str, Any]  # the slots of one parameter, by suffix
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -30,12 +30,12 @@ class ParameterSettings(NamedTuple):
 
     rate: Any  # the learning rate, times this parameter's factor
     weight_decay: float
-    layer_adaptation: bool  # LAMB: is the step as long as the parameter?
+    layer_adaptation: bool  # LAMB: scale the step to the parameter's norm
     step: Any  # int64, 0 for the first one
-    moves: Any  # bool; else the slots stay, as their parameter will
+    moves: Any  # bool; if false, slots and parameter stay as they are
 
     def kept(self, new: Slots, old: Slots) -> Slots:
-        """The slots after this step."""
+        """The slots after this step: `new` if the parameter moves, else `old`."""
         return {name: tf.where(self.moves, new[name], old[name]) for name in new}
 
 
@@ -45,7 +45,7 @@ def _moments(grad: Any, slots: Slots, settings: ParameterSettings) -> Slots:
         "adam_m": BETA_1 * slots["adam_m"] + (1.0 - BETA_1) * grad,
         "adam_v": BETA_2 * slots["adam_v"] + (1.0 - BETA_2) * (grad * grad),
     }
-    # Chosen before they are used, so that XLA overwrites the old ones: no third moment.
+    # Selected before they are used, so that XLA overwrites the old ones: no third copy.
     return settings.kept(new, slots)
 
 
@@ -87,8 +87,8 @@ def lamb_update(
 ) -> tuple[Any, Slots]:
     """LAMB (You et al. 2020), with bias correction -> (param, slots).
 
-    With layer adaptation the step is as long as the tensor, times the rate; without,
-    it is Adam's.
+    With layer adaptation the norm of the step is that of the parameter times the rate;
+    without it, the step is Adam's.
     """
     slots = _moments(grad, slots, settings)
     update = _unbiased_ratio(slots, settings.step, 1e-6) + settings.weight_decay * param
@@ -105,9 +105,9 @@ def adafactor_update(
 ) -> tuple[Any, Slots]:
     """Adafactor (Shazeer & Stern 2018) with a given rate -> (param, slots).
 
-    The squares of matrices [..., R, C] are kept as the means of rows [..., R] and
-    of columns [..., C]. No momentum, no step relative to the parameter's size;
-    decay as in AdamW.
+    The squared gradients of matrices [..., R, C] are stored as the means of rows
+    [..., R] and of columns [..., C]. There is no momentum, and the step is not
+    relative to the parameter's size; weight decay is that of AdamW.
     """
     weight = (tf.cast(settings.step, tf.float32) + 1.0) ** -0.8  # section 7.2
 
@@ -123,7 +123,7 @@ def adafactor_update(
         columns = average(slots["adafactor_vc"], tf.reduce_mean(squares, -2))
         new = {"adafactor_vr": rows, "adafactor_vc": columns}
         factors = rows / tf.reduce_mean(rows, -1, keepdims=True)
-        # One root after the other: the product of both may underflow.
+        # Two roots, one after the other: the product of both factors may underflow.
         update = grad * tf.math.rsqrt(factors)[..., tf.newaxis]
         update = update * tf.math.rsqrt(columns)[..., tf.newaxis, :]
     rms = tf.sqrt(tf.reduce_mean(update * update))
@@ -159,8 +159,8 @@ def _factored(shape: tuple[int, ...]) -> Shapes:
 @dataclasses.dataclass(frozen=True)
 class _Method:
     update: Callable[..., tuple[Any, Slots]]
-    slots: Callable[[tuple[int, ...]], Shapes]  # by the parameter's shape
-    # The slots with an 8-bit form, and whether their values have a sign.
+    slots: Callable[[tuple[int, ...]], Shapes]  # from the parameter's shape
+    # The slots that have an 8-bit form -> whether their values have a sign.
     signed: Mapping[str, bool] = dataclasses.field(default_factory=dict)
 
 
@@ -177,7 +177,7 @@ OPTIMIZERS: dict[str, _Method] = {
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
-    """One of OPTIMIZERS, with its settings for parameters by name."""
+    """One of OPTIMIZERS with its settings, which may depend on a parameter's name."""
 
     name: str = "adamw_google"
     slot_bits: int = 32  # 8: block-wise quantised moments
@@ -230,10 +230,10 @@ class Optimizer:
         step: Any,
         moves: Any = True,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """One step by gradients that are clipped already -> (params, slots).
+        """One step with gradients that are already clipped -> (params, slots).
 
-        A pure function. `rate` comes before the factors, `step` is 0 for the first one.
-        Slots are named as by `zero_slots`. Without `moves` all stays as it is.
+        A pure function. rate: before the factors of `rates`; step: 0 for the first one;
+        slots: named as in `zero_slots`; moves: if false, nothing changes.
         """
         decays = rules.resolve(rules.weight_decay(self.weight_decay), params)
         adaptations = rules.resolve(rules.LAYER_ADAPTATION, params)
@@ -275,21 +275,21 @@ class Optimizer:
     def _ema_decay(self, step: Any) -> Any:
         """The decay of the averages in this step.
 
-        Less at first, as in tf.train.ExponentialMovingAverage with `num_updates`, so
-        that a short training does not average its initial weights.
+        Lower at first, as in tf.train.ExponentialMovingAverage with `num_updates`, so
+        that initial weights do not dominate the average of a short training.
         """
         steps = tf.cast(step, tf.float32)
         return tf.minimum(self.ema_decay, (1.0 + steps) / (10.0 + steps))
 
     def _specs(self, param: Any, quantized: bool) -> quantized_moments.Specs:
-        """Shapes and types of the slots of a parameter, by suffix."""
+        """The shapes and dtypes of the slots of a parameter, by suffix."""
         shape = tuple(param.shape)
         if quantized:
             return quantized_moments.specs(self._method.signed, math.prod(shape))
         return {s: (own, np.float32) for s, own in self._method.slots(shape).items()}
 
     def _in_8_bits(self, params: Mapping[str, Any]) -> set[str]:
-        """The names of the parameters whose slots have 8 bits."""
+        """The names of the parameters whose slots are stored in 8 bits."""
         if self.slot_bits == 32:
             return set()
         bits = rules.resolve(rules.SLOT_BITS, params)

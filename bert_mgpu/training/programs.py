@@ -1,6 +1,6 @@
 """The computations of a device: a micro-batch's gradients, the update, a forward pass.
 
-Each is traced once and serves all towers of all devices. None knows where it runs.
+Each is traced once and serves all towers of all devices; none depends on its device.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from bert_mgpu.training.traced_once import TracedOnce
 
 
 class Compilation(NamedTuple):
-    """What XLA compiles."""
+    """Which computations XLA compiles."""
 
-    passes: bool  # through the model
+    passes: bool  # forward and backward passes through the model
     update: bool
-    # Without passes: forward passes, after so many of the same shape; None: never.
+    # If `passes` is false: compile forward passes after this many of the same shape;
+    # None: never.
     forward_after: int | None = None
 
 
@@ -43,15 +44,15 @@ class Programs:
         frozen: Collection[str],
         xla: Compilation,
     ):
-        """dtype: what a pass computes in; the others as for `Towers`."""
+        """dtype: of the computations of a pass; other arguments: as for `Towers`."""
         self._task = task
         self._dtype = dtype
         self._optimizer = optimizer
         self._frozen = frozenset(frozen)
         self._xla = xla
-        self._counts: Counter[Any] = Counter()  # forward passes of each shape of rows
-        # A function that TensorFlow inlines is optimized anew at each place, and may
-        # round differently there.
+        self._counts: Counter[Any] = Counter()  # forward passes for each shape of rows
+        # TensorFlow optimizes an inlined function anew at each call site, where it may
+        # round differently.
         plain = {"experimental_attributes": {"_noinline": True}}
 
         def traced(function: Callable[..., Any], compiled: bool) -> TracedOnce:
@@ -68,7 +69,10 @@ class Programs:
         return {name: params[name] for name in params if name not in self._frozen}
 
     def forward(self, rows: Mapping[str, tf.Tensor]) -> TracedOnce:
-        """The program of a forward pass over such rows, which may be compiled later."""
+        """The program for a forward pass over rows of this shape.
+
+        It is compiled once the shape has become frequent, see `Compilation`.
+        """
         shape = tuple(sorted((name, *value.shape) for name, value in rows.items()))
         self._counts[shape] += 1
         after = self._xla.forward_after
@@ -78,11 +82,11 @@ class Programs:
 
     @property
     def compiles(self) -> bool:
-        """Whether passes are compiled, the first ones or later ones."""
+        """Whether passes are compiled, at once or when they have become frequent."""
         return self._xla.passes or self._xla.forward_after is not None
 
     def compile_no_more(self) -> bool:
-        """No further forward pass is compiled for being frequent; whether any was."""
+        """Stops compiling frequent forward passes; returns whether any was compiled."""
         before = self._xla.forward_after
         self._xla = self._xla._replace(forward_after=None)
         return before is not None and max(self._counts.values(), default=0) > before
@@ -101,9 +105,9 @@ class Programs:
         numbers: tf.Tensor,
         losses: tuple[str, ...],
     ) -> None:
-        """Traces `micro_batch` and `update`, which are then called for any device.
+        """Traces `micro_batch` and `update`, which can then be called for any device.
 
-        cast: specs of the weights as a step computes with them, None where
+        cast: specs of the weights in the dtypes in which a step computes, None where
         `micro_batch` casts them itself; rows: specs of a micro-batch.
         """
         params = replica.params if cast is None else cast
@@ -162,7 +166,10 @@ class Programs:
         weights: Mapping[str, Any],
         scale: tf.Tensor,
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        """Those of a micro-batch, see `update.gradients`; numbers: step and seed."""
+        """(losses, gradients) of a micro-batch, see `update.gradients`.
+
+        numbers: the step and the seed.
+        """
         cast = precision.cast(as_tensors(params), self._dtype)
         trained = self.trained(cast)
         step, seed = tf.unstack(numbers)
@@ -191,9 +198,9 @@ class Programs:
     ) -> tf.Tensor:
         """Updates a device's replica in place.
 
-        XLA overwrites variables that it reads and assigns itself, so weights and
-        moments are not held twice. Returns the gradient's norm, then the state of loss
-        scaling.
+        XLA overwrites variables that it both reads and assigns, so weights and moments
+        are not stored twice. Returns a vector: the gradient's norm, then the state of
+        loss scaling.
         """
         grads = self.layout(losses).gradients(gradient)
         params, new_slots, norm = update.apply_gradients(

@@ -1,10 +1,10 @@
 """Optimizer moments in 8 bits: block-wise dynamic codes (Dettmers et al. 2022).
 
-Each block of 2048 values is divided by its largest one in magnitude, the scale, and
-every quotient becomes the nearest of 256 numbers. These are spaced as in dynamic tree
-quantisation (Dettmers 2016): seven decades up to 1, each with twice as many numbers as
-the one below, so that both outliers and values a million times smaller keep their
-first digits. The numbers are those of bitsandbytes.
+Each block of 2048 values is divided by its value of largest magnitude, the scale, and
+every quotient is rounded to the nearest of 256 numbers. These are spaced as in dynamic
+tree quantisation (Dettmers 2016): seven decades up to 1, each with twice as many
+numbers as the one below, so that both outliers and values a million times smaller keep
+their first digits. The numbers are those of bitsandbytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Specs = dict[str, tuple[tuple[int, ...], type]]  # (shape, dtype) by name
 
 
 def _to_blocks(values: Any) -> tf.Tensor:
-    """[...] -> [blocks, 2048], the last one filled up with zeros."""
+    """[...] -> [blocks, 2048], with the last block padded with zeros."""
     flat = tf.reshape(values, [-1])
     if missing := -flat.shape[0] % BLOCK:
         flat = tf.pad(flat, [[0, missing]])
@@ -31,15 +31,15 @@ def _to_blocks(values: Any) -> tf.Tensor:
 
 
 def _from_blocks(table: Any, shape: Sequence[int]) -> tf.Tensor:
-    """The inverse of `_to_blocks`: the values in their shape."""
+    """The inverse of `_to_blocks`: the values in their original shape."""
     return tf.reshape(tf.reshape(table, [-1])[: math.prod(shape)], shape)
 
 
 def _decades(signed: bool) -> Iterator[tuple[int, int, float]]:
     """(rank of the first number, count, upper end) of each decade.
 
-    A rank is a number's index among those that are not negative: zero has 0. Without a
-    sign to store there is one more bit for the fraction.
+    A rank is a number's index among the non-negative numbers: zero has rank 0. Without
+    a sign to store there is one more bit for the fraction.
     """
     first, count = 1, 1 if signed else 2
     for decade in range(_DECADES):
@@ -48,7 +48,7 @@ def _decades(signed: bool) -> Iterator[tuple[int, int, float]]:
 
 
 def _magnitudes(signed: bool) -> np.ndarray:
-    """The numbers that are not negative, by rank: 0, the centres of cells, 1."""
+    """The non-negative numbers, by rank: 0, the centres of the cells, 1."""
     centres = [
         end * (0.1 + 0.9 * (np.arange(count) + 0.5) / count)
         for _, count, end in _decades(signed)
@@ -60,7 +60,7 @@ def dynamic_map(signed: bool) -> np.ndarray:
     """The number of each code, float64 [256]; code 0 is zero.
 
     A negative number has the code -rank modulo 256. There is no -1: a scale has the
-    sign of the value that it is taken from.
+    sign of the value from which it is taken, whose quotient is therefore 1.
     """
     numbers = _magnitudes(signed)
     return np.concatenate([numbers, -numbers[-2:0:-1]]) if signed else numbers
@@ -69,12 +69,12 @@ def dynamic_map(signed: bool) -> np.ndarray:
 def _nearest_rank(sizes: tf.Tensor, signed: bool) -> tf.Tensor:
     """The ranks, float32, of the numbers nearest to sizes in [0, 1].
 
-    By arithmetic, since XLA makes no single fast loop of a search. Within a decade the
-    numbers are evenly spaced; between two decades the border lies halfway between two
-    numbers, not at the decade's end.
+    Computed by arithmetic, since XLA does not compile a search to one fast loop. Within
+    a decade the numbers are evenly spaced; between two decades the border lies halfway
+    between two numbers, not at the decade's end.
     """
     numbers = _magnitudes(signed)
-    borders = (numbers[:-1] + numbers[1:]) / 2  # of rank and rank + 1
+    borders = (numbers[:-1] + numbers[1:]) / 2  # between rank and rank + 1
     ranks = tf.zeros_like(sizes)
     for first, count, end in _decades(signed):
         per_rank = 0.9 * end / count
@@ -88,15 +88,15 @@ def quantize(values: Any, signed: bool) -> tuple[tf.Tensor, tf.Tensor]:
     """float32 [...] -> codes uint8 [blocks * 2048], scales float32 [blocks].
 
     Unsigned values must not be negative. Zeros and the value that gives a block its
-    scale come back exactly; others as the nearest number, off by at most 0.7 % of the
-    scale (unsigned: 0.4 %) and, down to a tenth of the scale, by 7 % (3.5 %) of
-    themselves.
+    scale are restored exactly, others as the nearest number: the error is at most 0.7 %
+    of the scale (unsigned: 0.4 %) and, for values of at least a tenth of the scale, at
+    most 7 % (3.5 %) of the value.
 
-    Unsigned values that are not zero become at least the smallest number, never zero:
-    with a second moment of zero and a first one that is not, Adam would divide by
-    its epsilon alone. (bitsandbytes rounds to zero. With gradients from 1 to 1e-6 in a
-    block, AdamW's longest step in 100 was 10,000 times the rate with the nearest
-    number, 1.8 times with this, and 1.0 in 32 bits.)
+    Unsigned values that are not zero are rounded to at least the smallest positive
+    number, never to zero: with a second moment of zero and a non-zero first moment,
+    Adam would divide by its epsilon alone. (bitsandbytes rounds to zero. With gradients
+    from 1 to 1e-6 in a block, AdamW's longest step in 100 was 10,000 times the rate
+    with the nearest number, 1.8 times with this rule, and 1.0 in 32 bits.)
     """
     table = _to_blocks(values)
     scales = tf.reduce_max(table, 1)  # [blocks]
@@ -116,14 +116,14 @@ def quantize(values: Any, signed: bool) -> tuple[tf.Tensor, tf.Tensor]:
 def dequantize(
     codes: Any, scales: Any, shape: Sequence[int], *, signed: bool
 ) -> tf.Tensor:
-    """The float32 values of this shape that `quantize` encoded."""
+    """The float32 values that `quantize` encoded, in this shape."""
     numbers = tf.constant(dynamic_map(signed), tf.float32)
     quotients = tf.gather(numbers, tf.cast(tf.reshape(codes, [-1, BLOCK]), tf.int32))
     return _from_blocks(quotients * scales[:, tf.newaxis], shape)
 
 
 def specs(slots: Iterable[str], size: int) -> Specs:
-    """The tensors that hold these slots of `size` values each."""
+    """The tensors that store these slots of `size` values each."""
     blocks = -(-size // BLOCK)
     tensors: Specs = {}
     for slot in slots:
@@ -142,12 +142,13 @@ def update_in_8_bits(
     slots: Mapping[str, Any],
     settings: Any,
 ) -> tuple[Any, dict[str, Any], Any]:
-    """An update of slots in 8 bits -> (param, slots, dependency).
+    """Updates a parameter whose slots are in 8 bits -> (param, slots, dependency).
 
-    update(grad, param, slots, settings) gets all as tables [blocks, 2048] that end in
-    zeros: in this shape XLA makes fewer and faster loops. The dependency is a zero that
-    is known only after this update and is passed to the next one: otherwise XLA decodes
-    the slots of all parameters at once, in the memory that 8 bits are to save.
+    update(grad, param, slots, settings) gets all tensors as tables [blocks, 2048],
+    padded with zeros: for this shape XLA makes fewer and faster loops. The dependency
+    is a zero that is known only after this update and is passed to the next one:
+    otherwise XLA would decode the slots of all parameters at once, and so take the
+    memory that 8 bits are meant to save.
     """
     table = _to_blocks(param)
     decoded = {}

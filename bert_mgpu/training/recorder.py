@@ -1,4 +1,4 @@
-"""The recorder of a training: progress bar, log lines, metrics.jsonl and events."""
+"""Records a training: progress bar, log lines, metrics.jsonl, TensorBoard events."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from bert_mgpu.training.loop import StepRecord
 
 # Short enough for the loss, rate and speed to fit into 80 columns.
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
-_MAX_LINE_BYTES = 1 << 16  # of a record
+_MAX_LINE_BYTES = 1 << 16  # of a record in the file
 _MAX_INTEGER = 2**63
 _LINE_SECONDS = 10.0  # between two log lines
-# How a training ends before its last step: by early stopping (no error), ...
+# What ends a training before its last step: early stopping (no error), or these.
 _BEFORE_THE_LAST_STEP = (type(None), Diverged, Preempted, Interrupted)
 
 
 class Recorder:
-    """A recorder of means over `every` steps."""
+    """Records the means over every `every` steps."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Recorder:
         compiles: bool = True,
     ):
         """rows: of an epoch; sent: the bytes that a step sends to other processes;
-        compiles: whether XLA does, for each shape of batches.
+        compiles: whether XLA compiles a step for each shape of batches.
         """
         self._sent, self._rows, self._compiles = sent, rows, compiles
         self._start, self._steps = start, steps
@@ -63,7 +63,7 @@ class Recorder:
         self._unrecorded: list[StepRecord] = []
         self._began, self._done = time.perf_counter(), 0
         self._last_line = -_LINE_SECONDS
-        self._steady, self._seconds = 0, 0.0  # steps that did not compile, their time
+        self._steady, self._seconds = 0, 0.0  # steps without compilation, their time
 
     def step(self, done: StepRecord) -> None:
         self._bar.update()
@@ -74,12 +74,12 @@ class Recorder:
             self._show(self._recorded())
 
     def _recorded(self) -> dict[str, Any]:
-        """Writes the record of the steps since the last one."""
+        """Writes and returns the record of the steps since the last record."""
         steps, self._unrecorded = self._unrecorded, []
         done = steps[-1]
         epoch = done.step * self._batch / self._rows
         record: dict[str, Any] = {"step": done.step, "epoch": round(epoch, 3)}
-        record["time"] = round(time.time(), 3)  # of the clock, since 1970
+        record["time"] = round(time.time(), 3)  # seconds since 1970
         for name in done.losses:
             record[name] = _mean(step.losses[name] for step in steps)
         record |= {"learning_rate": done.rate, "gradient_norm": done.norm}
@@ -146,7 +146,7 @@ class Recorder:
             say("  ".join(filter(None, cells)))
 
     def _left(self, step: int) -> str:
-        """The time of the steps that are left, by the mean of all so far."""
+        """The time for the remaining steps, at the mean speed of all steps so far."""
         mean = self._seconds / self._steady
         return units.clock_text((self._steps - step) * mean)
 
@@ -155,7 +155,7 @@ class Recorder:
 
     def __exit__(self, *error: object) -> None:
         self._bar.close()
-        # A disk that is full must not hide why the training ended.
+        # An error such as a full disk must not hide why the training ended.
         hidden = (OSError,) if error[1] else ()
         with contextlib.suppress(*hidden), self._file:
             if self._unrecorded and isinstance(error[1], _BEFORE_THE_LAST_STEP):
@@ -166,7 +166,7 @@ class Recorder:
             say(f"trained {self._done} step{plural} in {took}{self._mean_speed()}")
 
     def _mean_speed(self) -> str:
-        """The mean speed of the steps but the first ones of a shape, in words."""
+        """The mean speed in words, without the first step of each shape."""
         if not self._seconds:
             return ""
         speed = self._steady * self._batch / self._seconds
@@ -181,7 +181,7 @@ class NullRecorder:
 
 
 def _mean(values: Iterable[float]) -> float:
-    """The mean of the finite values: a skipped step may have no loss."""
+    """The mean of the finite values: the loss of a skipped step may not be finite."""
     finite = [value for value in values if math.isfinite(value)]
     return sum(finite) / len(finite) if finite else math.nan
 
@@ -191,9 +191,9 @@ def _last_part(tensor: str) -> str:
 
 
 def read_records(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The records of a file, in order: a step, numbers, and the name of their set.
+    """The records of a file, in order: a step, numbers, and perhaps the name of a set.
 
-    Skips half a line of a run that was killed, and anything else that is not a record.
+    Skips an incomplete line of a killed run, and anything else that is not a record.
     """
     records = []
     with contextlib.suppress(OSError), files.open_regular(path) as file:
@@ -208,7 +208,7 @@ def read_records(path: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def total_loss(record: Mapping[str, Any]) -> float | None:
-    """The sum of a record's losses; None where one is not known."""
+    """The sum of a record's losses; None if it has none or one of them is unknown."""
     losses = [value for name, value in record.items() if name.endswith("loss")]
     return None if not losses or None in losses else float(sum(losses))
 
@@ -223,7 +223,7 @@ def _is_record(row: dict[str, Any]) -> bool:
 
 
 def open_continued(path: pathlib.Path, start: int) -> Any:
-    """The file of records, open to append, without those of later steps."""
+    """Opens a file of records to append, without the records of steps after `start`."""
     kept = [row for row in read_records(path) if row["step"] <= start]
     with files.replacing(path) as temporary:
         lines = "".join(json.dumps(row) + "\n" for row in kept)

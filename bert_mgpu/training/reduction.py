@@ -1,4 +1,4 @@
-"""The end of a training step: the sums of all towers are added, and move the weights.
+"""The end of a training step: adds the sums of all towers and updates the weights.
 
 Letters: n values of all gradients, L losses.
 """
@@ -27,17 +27,17 @@ def add_and_update(
     scalars: tf.Tensor,
     n_devices: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Updates a device's replica by the sums of all devices and processes.
+    """Updates a device's replica with the sums over all devices and processes.
 
     Args:
       vector: the gradients and losses of this device's towers, float32 [n + L].
-      scalars: the rate, 1 where this process is to stop, and this process's
-        denominators of the next batch, float32 [2 + L].
-      n_devices: of this process, which all call this in a context of tf.distribute.
+      scalars: the learning rate, 1 if this process is to stop (else 0), and this
+        process's loss denominators of the next batch, float32 [2 + L].
+      n_devices: of this process; each calls this in a replica context of tf.distribute.
 
     Returns:
-      The losses and what else a `StepResult` reads; the denominators of the next batch
-      over all processes, float32 [L].
+      The vector that a `StepResult` reads, which begins with the losses; the loss
+      denominators of the next batch over all processes, float32 [L].
     """
     losses = inputs.losses
     if n_devices > 1:
@@ -53,7 +53,7 @@ def add_and_update(
         programs.trained(replica.params),
         replica.slots,
         gradient=gradient,
-        norm=tf.where(is_number, norm, math.nan),  # then nothing is moved
+        norm=tf.where(is_number, norm, math.nan),  # then nothing is updated
         rate=scalars[0],
         step=inputs.numbers[0],
     )

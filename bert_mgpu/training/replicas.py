@@ -17,7 +17,7 @@ from bert_mgpu.training.traced_once import TracedOnce
 
 Variables = dict[str, tf.Variable]
 
-_COPIED_SIZE = 1 << 16  # values of a tensor that is compared on the host
+_COPIED_SIZE = 1 << 16  # values: tensors up to this size are compared on the host
 
 
 class Replica(NamedTuple):
@@ -25,19 +25,19 @@ class Replica(NamedTuple):
 
     params: Variables
     slots: Variables
-    forward_params: Variables  # read by forward passes: empty before `refresh`
+    forward_params: Variables  # for forward passes; empty before `refresh`
 
     def loss_scale(self) -> tf.Tensor:
-        """The factor of the loss, 1 without loss scaling."""
+        """The factor by which the loss is multiplied, 1 without loss scaling."""
         scale = self.slots.get(tensor_names.SCALE)
         return tf.constant(1.0) if scale is None else scale.read_value()
 
 
 class Replicas:
-    """A `Replica` for each device: `replicas[i]` is that of device i."""
+    """A `Replica` for each device: `replicas[i]` is the one of device i."""
 
     def __init__(self, devices: Sequence[str], dtype: str, xla: bool):
-        """dtype: what a pass computes in; xla: compile the casts to it."""
+        """dtype: of the computations of a pass; xla: compile the casts to it."""
         self._devices = devices
         self._dtype = dtype
         self._replicas: list[Replica] = []
@@ -53,7 +53,7 @@ class Replicas:
     def load(
         self, params: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
     ) -> None:
-        """Puts these on every device, instead of what it held."""
+        """Copies these to every device, replacing what was there."""
         self._replicas = []
         for device in self._devices:
             with tf.device(device):
@@ -62,19 +62,19 @@ class Replicas:
                 )
 
     def specs(self) -> dict[str, tf.TensorSpec]:
-        """Shapes and types of the weights that a pass computes with."""
+        """The shapes and dtypes of the weights with which a pass computes."""
         params = self._replicas[0].params
         dtypes = precision.dtypes(params, self._dtype)
         return {n: tf.TensorSpec(v.shape, dtypes[n]) for n, v in params.items()}
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """The (params, slots) of the first device; all hold the same."""
+        """The (params, slots) of the first device; all devices have the same."""
         first = self._replicas[0]
         return _values(first.params), _values(first.slots)
 
     def refresh(self) -> None:
-        """Brings the weights of forward passes up to date: the moving averages where
-        these are kept, in the precision of the run.
+        """Brings the weights for forward passes up to date: the moving averages if they
+        are kept, else the weights themselves, in the precision of the run.
         """
         for device, replica in zip(self._devices, self._replicas, strict=True):
             sources = _averaged(replica.params, replica.slots)
@@ -93,9 +93,10 @@ class Replicas:
                     self._cast(kept, targets)
 
     def check_replicas_equal(self) -> None:
-        """Raises RunError where the devices do not hold the same bits.
+        """Raises RunError if weights and slots are not bit-identical on all devices.
 
-        GPUs of different models round differently: then all get the first one's.
+        GPUs of different models round differently: in that case nothing is compared,
+        and all devices get the values of the first one.
         """
         if len(self._replicas) == 1:
             return
@@ -121,7 +122,7 @@ class Replicas:
                 )
 
     def _forward_variables(self, sources: Variables) -> Variables:
-        """The same variables, and new ones for those that have to be cast."""
+        """The sources, with new variables in place of those that have to be cast."""
         dtypes = precision.dtypes(sources, self._dtype)
         return {
             name: variable
@@ -132,7 +133,7 @@ class Replicas:
 
 
 def as_tensors(table: Mapping[str, tf.Variable | tf.Tensor]) -> dict[str, tf.Tensor]:
-    """The present values of these variables."""
+    """The current values of these variables."""
     return {name: tf.convert_to_tensor(value) for name, value in table.items()}
 
 
@@ -154,10 +155,10 @@ def _cast(sources: Variables, targets: Variables) -> None:
 
 
 def _fingerprints(replica: Replica) -> list[tf.Tensor]:
-    """Each tensor's checksum, or itself where it is small.
+    """The checksum of each tensor, or the tensor itself if it is small.
 
-    One compilation for each size of large tensors: compiled together they would take as
-    long as a training step, on every device.
+    The checksum is compiled once for each size: compiled together, the checksums of all
+    tensors would take as long to compile as a training step, on every device.
     """
     tensors = [
         *as_tensors(replica.params).values(),
@@ -173,16 +174,16 @@ def _fingerprints(replica: Replica) -> list[tf.Tensor]:
 
 @functools.cache
 def _checksum_of(dtype: tf.DType) -> Callable[[tf.Tensor], tf.Tensor]:
-    """`_checksum` for tensors of this type, traced once for all devices."""
+    """`_checksum` for tensors of this dtype, traced once for all devices."""
     traced = tf.function(_checksum, autograph=False, jit_compile=True)
-    with tf.device(None):  # that of the caller
+    with tf.device(None):  # the caller's device
         return traced.get_concrete_function(tf.TensorSpec([None], dtype))
 
 
 def _checksum(values: tf.Tensor) -> tf.Tensor:
-    """uint32 [2]: the sum of the bits of a tensor [n], and one weighed by index.
+    """uint32 [2]: the sum of a tensor's bit patterns [n], and a sum weighted by index.
 
-    In integers, so that the order of the sums does not matter.
+    Integer sums, so that the order of summation does not matter.
     """
     bits = tf.bitcast(values, tf.uint32) if values.dtype == tf.float32 else values
     bits = tf.cast(bits, tf.uint32)

@@ -1,8 +1,8 @@
 """Results of steps and forward passes, copied to the host in the background.
 
-A copy from a GPU to the host waits for all work queued before it. So it is requested as
-soon as a step is launched, in a thread that waits for it, and the next step is launched
-meanwhile: the host is one step ahead, not more.
+A copy from a GPU to the host waits for all work queued before it. So a thread requests
+the copy as soon as a step is launched and waits for it, while the next step is
+launched: the host is one step ahead, not more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class ResultReader:
     def concat_later(
         self, by_device: Mapping[str, Sequence[tf.Tensor]]
     ) -> Future[dict[str, np.ndarray]]:
-        """The rows of each output, joined; by_device: the rows of each device."""
+        """The rows of each output, concatenated.
+
+        by_device: for each output, its rows on each device.
+        """
 
         def read() -> dict[str, np.ndarray]:
             return {
@@ -50,8 +53,8 @@ class ResultReader:
             return read()
 
         future = self._thread.submit(work)
-        # The copies before this one are done and the thread is at this one: work that
-        # is launched from now on comes after it.
+        # Earlier copies are done and the thread has begun this one: work launched from
+        # now on is queued behind it.
         started.wait()
         return future
 
@@ -67,9 +70,9 @@ class StepResult:
         *,
         overflows: bool,
     ):
-        """future: losses, votes to stop, seconds, the norm, the state of scaling.
-
-        overflows: whether the losses may overflow, as where a pass computes in float16.
+        """future: a vector of the losses, the number of processes asked to stop, the
+        seconds of the reduction, the gradient norm, and the state of loss scaling.
+        overflows: whether the losses may overflow, as in passes computed in float16.
         """
         self._future, self._overflows = future, overflows
         self._losses, self._scaling = losses, scaling
@@ -80,12 +83,12 @@ class StepResult:
 
     @property
     def losses(self) -> dict[str, float]:
-        """Weighted means over the global batch."""
+        """The losses, weighted means over the global batch, by name."""
         return dict(zip(self._losses, self._future.result().tolist(), strict=False))
 
     @property
     def finite(self) -> bool:
-        """False after an overflow that a lower loss scale cannot mend."""
+        """False if a loss or the norm is not finite and a lower scale cannot help."""
         losses = [] if self._overflows else [*self.losses.values()]
         norm = [] if self._scaling else [self.norm]
         return all(map(math.isfinite, [*losses, *norm]))
@@ -107,7 +110,7 @@ class StepResult:
 
     @property
     def scaling(self) -> dict[str, float]:
-        """The state of loss scaling, if there is one."""
+        """The state of loss scaling, empty without it."""
         return dict(zip(self._scaling, self._rest[3:], strict=True))
 
     @property

@@ -1,4 +1,4 @@
-"""Tables of settings for parameters, by patterns over their names."""
+"""Tables of settings for parameters, chosen by patterns that match their names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SLOT_BITS: Rules[int] = (
     (r"", 8),
 )
 
-# LAMB (You et al. 2020): parameters whose step is as long as the parameter. The others
-# are those of google-research/albert, lamb_optimizer.py, with and without weight decay:
-# exclude_from_layer_adaptation.
+# LAMB (You et al. 2020): whether a parameter's step is scaled to its norm. The excluded
+# ones are those of google-research/albert, lamb_optimizer.py, with and without weight
+# decay: exclude_from_layer_adaptation.
 LAYER_ADAPTATION: Rules[bool] = (
     (r"LayerNorm|layer_norm|bias", False),
     (r"", True),
@@ -31,7 +31,7 @@ def _layer(index: int) -> str:
 
 
 def resolve(rules: Rules[Value], names: Iterable[str]) -> dict[str, Value]:
-    """By name, the value of the first rule whose pattern occurs in the name.
+    """Name -> the value of the first rule whose pattern is found in the name.
 
     Raises ValueError for a name that no rule covers.
     """
@@ -48,16 +48,16 @@ def resolve(rules: Rules[Value], names: Iterable[str]) -> dict[str, Value]:
 
 
 def weight_decay(decay: float) -> Rules[float]:
-    """The weight decay of google-research/bert: exclude_from_weight_decay."""
+    """Weight decay with google-research/bert's exclude_from_weight_decay."""
     return ((r"LayerNorm|layer_norm|bias", 0.0), (r"", decay))
 
 
 def layer_decay(layers: int, decay: float, head: float = 1.0) -> Rules[float]:
-    """Factors of the learning rate that fall with the distance from the head.
+    """Factors of the learning rate that decrease with the distance from the head.
 
     As in BEiT (Bao et al. 2022): 1 for the pooler, `decay` for the top layer,
     decay ** (layers - i) for layer i = 0, 1, ... and decay ** (layers + 1) for the
-    embeddings; `head` for what is outside BERT. Does not cover layers beyond these.
+    embeddings; `head` for parameters outside BERT. Further layers are not covered.
     """
     if not 0.0 < decay <= 1.0:
         raise ValueError(
@@ -75,11 +75,11 @@ def layer_decay(layers: int, decay: float, head: float = 1.0) -> Rules[float]:
 def frozen(
     names: Iterable[str], pattern: str | None, layers: str | None, *, count: int
 ) -> list[str]:
-    """The names that --freeze=PATTERN or --freeze_layers=LAYERS does not train.
+    """The names that --freeze=PATTERN and --freeze_layers=LAYERS exclude from training.
 
-    `layers` lists parts of an encoder of `count` layers: embeddings, pooler,
-    numbers and ranges, as in "embeddings,0-5". None freezes nothing. Raises
-    ValueError for a pattern or a part that freezes nothing, or if all is frozen.
+    `layers` lists parts of an encoder of `count` layers: embeddings, pooler, numbers
+    and ranges, as in "embeddings,0-5". None freezes nothing. Raises ValueError for a
+    pattern or a part that freezes nothing, or if all parameters are frozen.
     """
     names = list(names)
     patterns = {}  # by flag
@@ -107,9 +107,9 @@ def frozen(
 
 
 def parts_of(frozen: Iterable[str], names: Iterable[str], count: int) -> list[str]:
-    """The frozen parameters as parts: "embeddings", "layers 0-8", or single names.
+    """The frozen parameters in words: "embeddings", "layers 0-8", or single names.
 
-    names: of all parameters; count: layers of the encoder.
+    names: of all parameters; count: the number of layers of the encoder.
     """
     frozen, names, rest = {*frozen}, [*names], [*frozen]
     by_part = {"embeddings": _EMBEDDINGS, "pooler": _POOLER}
@@ -129,7 +129,7 @@ def parts_of(frozen: Iterable[str], names: Iterable[str], count: int) -> list[st
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """As "0-5,7": rising numbers, with those that follow each other as a range."""
+    """Increasing numbers as text, with runs of consecutive ones as ranges: "0-5,7"."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:
@@ -140,7 +140,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def frozen_layers(trained: Iterable[str], count: int) -> int:
-    """The number of the `count` layers that the backward pass does not reach."""
+    """How many of the `count` layers the backward pass does not reach."""
     names = list(trained)
     if any(re.search(_EMBEDDINGS, name) for name in names):
         return 0
@@ -163,7 +163,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _layer_patterns(part: str, count: int) -> list[str]:
-    """The patterns of a word, a number or a range of --freeze_layers."""
+    """The patterns for a part of --freeze_layers: a word, a number or a range."""
     by_word = {"embeddings": _EMBEDDINGS, "pooler": _POOLER}
     if part in by_word:
         return [by_word[part]]

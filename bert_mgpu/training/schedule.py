@@ -1,17 +1,17 @@
-"""The learning rate of each step, and its scaling with the number of towers."""
+"""The learning rate of each step, and how it scales with the number of towers."""
 
 from __future__ import annotations
 
 import math
 
-_CORRECTED = 5000  # steps, after which the missing correction is below 1 %
+_CORRECTED = 5000  # steps until the missing bias correction is below 1 %
 
 
 def learning_rate(
     step: int, peak: float, steps: int, *, warmup: int, power: float = 1.0
 ) -> float:
-    """The rate of step 0, 1, ...: linear to `peak` in `warmup` steps, then down to 0 as
-    a power of the fraction of steps that are left.
+    """The rate of a step, counted from 0: it rises linearly to `peak` in `warmup` steps
+    and falls to 0 as a power of the fraction of steps that are left.
 
     As in google-research/bert, optimization.py: the decay runs over all steps, so the
     first step after the warm-up is already below the peak, and step 0 of a run with a
@@ -23,11 +23,12 @@ def learning_rate(
 
 
 def longest_step(peak: float, steps: int, *, warmup: int, power: float = 1.0) -> float:
-    """The longest step of adamw_google, as the rate at which AdamW's is as long.
+    """The longest step of adamw_google, as the rate at which AdamW's step is as long.
 
-    It does not correct its averages, of decays 0.9 and 0.999, for their start at zero.
+    adamw_google does not correct its moving averages (decays 0.9 and 0.999) for their
+    start at zero.
     """
-    late = _CORRECTED + warmup  # from here on it hardly matters
+    late = _CORRECTED + warmup  # later steps have practically no bias
     rates = (
         learning_rate(step, peak, steps, warmup=warmup, power=power)
         * (1 - 0.9 ** (step + 1))
@@ -38,10 +39,11 @@ def longest_step(peak: float, steps: int, *, warmup: int, power: float = 1.0) ->
 
 
 def scaled_rate(rate: float, towers: int, scaling: str) -> float:
-    """The peak rate for `towers` times the batch that `rate` was chosen for.
+    """The peak rate for `towers` times the batch size for which `rate` was chosen.
 
-    none leaves it (bert-ad), sqrt keeps the noise of Adam's steps (Krizhevsky 2014;
-    Malladi et al. 2022), linear is the rule for SGD (Goyal et al. 2017).
+    scaling: none keeps the rate (bert-ad), sqrt keeps the noise of Adam's steps
+    (Krizhevsky 2014; Malladi et al. 2022), linear is the rule for SGD (Goyal et al.
+    2017).
     """
     factor = {"none": 1.0, "sqrt": math.sqrt(towers), "linear": float(towers)}
     return rate * factor[scaling]

@@ -1,12 +1,12 @@
 """N towers of one model on D devices: the training step and the forward pass.
 
-A tower is mathematics: it takes `b` rows of the global batch [N, b, ...] and gives
-sums. A device is placement: it holds one replica of the weights and runs its towers
-one after the other. Gradients are added in a pairwise tree over all towers, so that on
-CPUs every placement of powers of two gives the same bits. Between GPUs NCCL adds in its
-own order: there results are the same up to rounding.
+A tower is a unit of computation: it maps `b` rows of the global batch [N, b, ...] to
+sums. A device is a matter of placement: it has one replica of the weights and runs its
+towers one after the other. Gradients are added in a pairwise tree over all towers, so
+that on CPUs every placement by powers of two gives the same bits. Between GPUs NCCL
+adds in its own order: there, results agree up to rounding.
 
-Each process has its share of the towers, and with them of the rows of a batch.
+Each process has a share of the towers, and so of the rows of a batch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bert_mgpu.training.replicas import Replicas, as_tensors
 from bert_mgpu.training.results import PendingOutputs, StepResult
 from bert_mgpu.training.traced_once import TracedOnce
 
-Columns = tuple[dict[str, tf.Tensor], ...]  # of each device
+Columns = tuple[dict[str, tf.Tensor], ...]  # by device
 
 
 class Towers:
@@ -54,8 +54,8 @@ class Towers:
     ):
         """n_towers: of all processes of the group, which share them evenly.
 
-        seed: of the dropout masks; may be changed between two steps.
-        xla: what is compiled; True: all, False: nothing.
+        seed: of the dropout masks; may be changed between steps.
+        xla: what is compiled; True: everything, False: nothing.
         frozen: names of the parameters that are not trained.
         """
         self.task, self.group, self.n_towers = task, group, n_towers
@@ -71,10 +71,10 @@ class Towers:
         self._local_results = self._strategy.experimental_local_results
         self._reader = results.ResultReader()
         self._replicas = Replicas(self.devices, precision, self._xla.passes)
-        # The most rows of a tower in a forward pass: more are known not to fit.
+        # The most rows of a tower in a forward pass; lowered when more did not fit.
         self.max_rows = sys.maxsize
         self._last_work: failures.Work | None = None
-        # The denominators of the next batch, summed over processes with this step.
+        # The next batch, and its loss denominators, summed over processes in this step.
         self._upcoming_weights: tuple[PlacedBatch, tf.Tensor] | None = None
         self.programs = Programs(
             task, precision, optimizer, frozen=frozen, xla=self._xla
@@ -83,7 +83,7 @@ class Towers:
     # -- the weights --------------------------------------------------------
 
     def first_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The slots of the optimizer before the first step."""
+        """The slots of the optimizer and of loss scaling before the first step."""
         trained = self.programs.trained(params)
         scales = self._precision == "float16" or self.group.sends_float16
         scaling = precision_lib.first_state() if scales else {}
@@ -92,22 +92,22 @@ class Towers:
     def load(
         self, params: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
     ) -> None:
-        """Puts a replica of the weights and slots on every device, for what it held.
+        """Copies the weights and slots to every device, replacing what was there.
 
-        What was compiled before serves it, too.
+        Programs that were compiled before can still be used.
         """
         self._last_work = self._upcoming_weights = None
         self._refreshed = False
-        # First: the old functions hold the variables that they were traced with.
+        # First, since the old functions keep the variables they were traced with alive.
         self._train_step = tf.function(self._replicated_step, autograph=False)
         self._outputs = tf.function(self._replicated_outputs, autograph=False)
         self._replicas.load(params, slots)
 
     def sharing(self, task: Task) -> Towers:
-        """Towers for forward passes of another task, with the weights of these. Neither
-        may be trained, nor loaded again, while both are used.
+        """Towers for forward passes of another task that share the weights of these.
+        Neither may be trained or loaded again while both are in use.
         """
-        # Shallow: forward passes change none of what both hold, they only assign anew.
+        # Shallow: forward passes only rebind attributes and change no shared object.
         other = copy.copy(self)
         other.task = task
         other.programs = Programs(
@@ -117,12 +117,12 @@ class Towers:
         return other
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """The (params, slots) of all devices. Raises RunError where they differ."""
+        """The (params, slots) of all devices. Raises RunError if the devices differ."""
         self._replicas.check_replicas_equal()
         return self._replicas.snapshot()
 
     def check_replicas_equal(self) -> None:
-        """Raises RunError where the devices hold different weights or slots."""
+        """Raises RunError if weights or slots differ between devices."""
         self._replicas.check_replicas_equal()
 
     @property
@@ -134,15 +134,15 @@ class Towers:
     # -- training -----------------------------------------------------------
 
     def place(self, batch: Batch) -> PlacedBatch:
-        """This process's share of a batch to train on, arrays [M, b, ...], placed.
+        """Places this process's share of a training batch, arrays [M, b, ...].
 
-        M is a multiple of the number of its towers: each runs its micro-batches one
-        after the other and needs the memory of one.
+        M is a multiple of the number of its towers: each tower runs its micro-batches
+        one after the other and needs the memory of one.
         """
         return self.place_for_outputs(batch, self.task)
 
     def place_for_outputs(self, batch: Batch, task: Task | None = None) -> PlacedBatch:
-        """The same for a forward pass; with a task, with its loss denominators too."""
+        """Places a batch for forward passes; task: adds its loss denominators, too."""
         counts = [len(towers) for towers in self._device_towers]
         towers = len(self.own_towers)
         return batches.place(batch, self.devices, counts, towers=towers, task=task)
@@ -158,9 +158,9 @@ class Towers:
     ) -> StepResult:
         """One optimizer step on this process's share of a batch, see `place`.
 
-        stop: tells the other processes that this one was asked to stop. upcoming: the
-        batch of the next step, if known: its denominators are then summed with this
-        step's gradients, so that the processes communicate once a step.
+        stop: tells the other processes that this one was asked to stop; upcoming: the
+        batch of the next step, if known: its loss denominators are then summed with
+        this step's gradients, so that the processes communicate once a step.
         """
         self.group.working(step)
         placed = batch if isinstance(batch, PlacedBatch) else self.place(batch)
@@ -182,7 +182,7 @@ class Towers:
         return StepResult(future, names, scaling, overflows=overflows)
 
     def _denominators(self, placed: PlacedBatch) -> tf.Tensor:
-        """The denominators of the losses over all processes, float32 [L]."""
+        """The loss denominators, summed over all processes, float32 [L]."""
         upcoming = self._upcoming_weights
         if self.group.size > 1 and upcoming and upcoming[0] is placed:
             return upcoming[1]
@@ -214,10 +214,10 @@ class Towers:
         return outputs[0], later[0]
 
     def _device_sums(self, index: int, inputs: StepInputs) -> tf.Tensor:
-        """The sums [n + L] of the towers of one device.
+        """The sums of gradients and losses [n + L] over the towers of one device.
 
-        The weights of the losses are those of the global batch, known before any
-        backward pass, so that gradients of towers simply add.
+        The loss denominators are those of the global batch, known before any backward
+        pass, so that the gradients of towers simply add up.
         """
         replica, batch = self._replicas[index], inputs.columns[index]
         towers = self._device_towers[index]
@@ -245,14 +245,14 @@ class Towers:
     # -- forward only -------------------------------------------------------
 
     def refresh(self) -> None:
-        """Prepares the weights for forward passes, where they have changed."""
+        """Prepares the weights for forward passes, if they have changed."""
         if not self._refreshed:
             self._replicas.refresh()
             self._refreshed = True
 
     def launch_outputs(self, placed: PlacedBatch) -> PendingOutputs:
-        """The task's outputs for a batch [N, b, ...] of the N towers of this process:
-        rows [N * b, ...], to be read later. See `refresh`.
+        """Launches a forward pass over a batch [N, b, ...] of this process's N towers.
+        Its outputs [N * b, ...] are read later. Call `refresh` first.
         """
         self.group.working()
         program = self.programs.forward(placed.columns[0])
@@ -262,7 +262,7 @@ class Towers:
         return PendingOutputs(self._reader.concat_later(by_device))
 
     def outputs(self, batch: Batch) -> dict[str, np.ndarray]:
-        """The outputs for a batch of arrays, with the weights as they are now."""
+        """The task's outputs for a batch of arrays, with the current weights."""
         self.refresh()
         return self.launch_outputs(self.place_for_outputs(batch)).read()
 
@@ -285,7 +285,7 @@ class Towers:
     # -- failures -----------------------------------------------------------
 
     def not_finite(self, batch: Batch, step: int) -> dict[int, str]:
-        """Tower -> where a step on this process's share is not finite first."""
+        """Tower -> where a step on this process's share first becomes non-finite."""
         placed, numbers = self.place(batch), (step, self.seed)
         towers = self.own_towers
         return divergence.search(

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 
 class TracedOnce:
-    """A tf.function, traced once for arguments of the same types and shapes.
+    """A tf.function, traced once for arguments of the same dtypes and shapes.
 
-    tf.function itself traces anew for each device, since the function may name it.
-    Variables are arguments like others: a trace for those of one device takes those of
-    any.
+    tf.function itself traces anew for each device, since the function may depend on it.
+    Variables are arguments like any other: a trace made with those of one device
+    accepts those of every other device.
     """
 
     def __init__(self, function: Any):
@@ -20,7 +20,7 @@ class TracedOnce:
         self._traced: dict[Any, Any] = {}
 
     def trace(self, *arguments: Any, **named: Any) -> None:
-        """Traces for such arguments or their specs; to be called outside tf.device."""
+        """Traces for these arguments or their specs; call it outside of tf.device."""
         key = _key((arguments, named))
         if key not in self._traced:
             specs, named_specs = tf.nest.map_structure(_spec, (arguments, named))

@@ -1,4 +1,4 @@
-"""The gradients of a micro-batch, and their clipped update of the weights."""
+"""The gradients of a micro-batch, and the update of the weights after clipping."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def gradients(
     weights: Mapping[str, Any],
     scale: tf.Tensor,
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-    """A micro-batch's share of the losses, and its gradient times `scale`.
+    """A micro-batch's share of the losses, and their gradients times `scale`.
 
-    weights: the denominators of the losses over the global batch, so that shares of
-    losses and gradients add up.
+    weights: the loss denominators over the global batch, so that the shares of losses
+    and gradients add up.
     """
     with tf.GradientTape() as tape:
         tape.watch(trained)
@@ -42,22 +42,22 @@ def gradients(
     grads = tape.gradient(
         loss, trained, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
-    # Dense: a norm of IndexedSlices would count a repeated row more than once.
+    # Dense: the norm of IndexedSlices would treat a repeated row as several.
     dense = {name: tf.convert_to_tensor(grad) for name, grad in grads.items()}
     return losses, {name: tf.cast(g, tf.float32) for name, g in dense.items()}
 
 
 def global_norm(gradient: tf.Tensor) -> tf.Tensor:
-    """The Euclidean norm of all gradients, a vector [n].
+    """The Euclidean norm of all gradients, given as one vector [n].
 
-    Not compiled: on a CPU XLA sums at a quarter of the speed of this kernel. Its last
-    bits depend on the number of threads: all processes must have equally many.
+    Not compiled: on a CPU, XLA sums at a quarter of the speed of this kernel. Its last
+    bits depend on the number of threads, which must be the same in all processes.
     """
     return tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
 
 
 def clip_scale(norm: tf.Tensor, limit: float) -> tf.Tensor:
-    """The factor that brings a norm down to the limit (Pascanu et al. 2013)."""
+    """The factor that reduces a norm to at most the limit (Pascanu et al. 2013)."""
     return limit * tf.minimum(1.0 / norm, 1.0 / limit)
 
 
@@ -73,9 +73,9 @@ def apply_gradients(
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
     """Clips the gradient and applies it -> (params, slots, norm before clipping).
 
-    norm: `global_norm` of the gradient; step: from 0. Where the slots hold a loss
-    scale, the gradient comes multiplied by it and the norm is returned without it. A
-    gradient that is not finite changes nothing but the scale.
+    norm: `global_norm` of the gradient; step: from 0. If the slots include a loss
+    scale, gradient and norm are multiplied by it, and the returned norm is not. A
+    gradient that is not finite changes nothing but the state of loss scaling.
     """
     scaling = {name: slots[name] for name in precision.scaling(slots)}
     scale = scaling.get(tensor_names.SCALE, 1.0)

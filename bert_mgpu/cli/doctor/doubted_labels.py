@@ -12,15 +12,15 @@ from bert_mgpu.tasks.data_checks import Doubt
 from bert_mgpu.tasks.files import TaskFiles
 
 _MOST_SHOWN, _MOST_PLACES = 20, 3
-_WIDTHS = (20, 13, 13, 5)  # terminal columns; the text has the rest
+_WIDTHS = (20, 13, 13, 5)  # terminal columns; the text gets the rest
 _HEAD = ("place", "label", "it says", "prob.", "text")
 
 
 class Doubted:
-    """The doubts of a quick model about the labels of all sets."""
+    """The labels of all sets that a quickly trained model doubts."""
 
     def __init__(self, sets: Sequence[ReadSet], family: Family, files: TaskFiles):
-        """Raises UserError where labels of this type are not doubted."""
+        """Raises UserError if labels of this type cannot be checked."""
         labelled = [read for read in sets if read.labelled]
         self._rows: list[tuple[ReadSet, Example]] = [
             (read, example) for read in labelled for example in read.examples
@@ -30,12 +30,12 @@ class Doubted:
 
     @property
     def found(self) -> list[Doubt]:
-        """None where the model is no better than one answer for all."""
+        """Empty if the model is no better than always giving the most common label."""
         return self._all.found if self._learns else []
 
     @property
     def lines(self) -> list[str]:
-        """The table of the first ones, in 80 columns."""
+        """A table of the most doubtful labels, 80 columns wide."""
         known = self._all
         scores = f"{known.right:.1%} of {known.rows} rows"
         if not self._learns:
@@ -54,7 +54,7 @@ class Doubted:
         return [*head, _line(_HEAD), *map(_line, self.cells(_MOST_SHOWN))]
 
     def cells(self, most: int) -> Iterator[tuple[str, ...]]:
-        """Place, label, what the model says, with which probability; and the text."""
+        """Rows of place, label, the model's label and its probability, and the text."""
         for doubt in self.found[:most]:
             read, example = self._rows[doubt.row]
             place = f"{read.path}:{example.line}"
@@ -62,7 +62,7 @@ class Doubted:
             yield place, doubt.label, doubt.said, f"{doubt.probability:.2f}", text
 
     def warnings(self) -> Iterator[str]:
-        """A line for each set."""
+        """One line for each file with doubted labels."""
         places: dict[str, list[str]] = {}
         for doubt in self.found:
             read, example = self._rows[doubt.row]

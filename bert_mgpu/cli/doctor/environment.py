@@ -34,7 +34,7 @@ from bert_mgpu.distributed import host as host_lib
 
 INSTALL = "bert_mgpu install_horovod"  # in a clone: make horovod
 BUILD = f"{INSTALL} --force"
-OPEN_FILES = 1024  # that a process needs, sockets included
+OPEN_FILES = 1024  # open files that a process needs, sockets included
 MEASURING = "make gpu (in a clone) benchmarks this card, within 45 minutes"
 SHARED_MEMORY = 1 << 29  # bytes: NCCL's buffers between the GPUs of a machine
 
@@ -44,9 +44,9 @@ class Facts(NamedTuple):
 
     tensorflow: str | None = None
     gpus: Sequence[Gpu] | None = None
-    seen: Mapping[str, Any] | None = None  # by TensorFlow
+    seen: Mapping[str, Any] | None = None  # what TensorFlow sees
     nccl: Nccl | None = None
-    shared: tuple[int, int] | None = None  # bytes of /dev/shm, and those free
+    shared: tuple[int, int] | None = None  # bytes of /dev/shm: total, free
     horovod: Installed | None = None
     horovodrun: str | None = None
     ssh: str | None = None
@@ -78,7 +78,7 @@ def probe() -> Facts:
 
 
 def problems(facts: Facts) -> list[str]:
-    """What a run of several processes or machines lacks, with advice: a line each."""
+    """What runs with several processes or machines lack, with advice, one line each."""
     return [
         *_horovod(facts),
         *_gpus(facts),
@@ -209,7 +209,7 @@ def disk_line() -> str:
 
 
 def lines(facts: Facts, columns: int = terminal.WIDTH) -> list[str]:
-    """The report: a line for each fact, and what is missing; wrapped."""
+    """The wrapped report: a line for each fact, then what is missing."""
     pin = try_probe(lambda: hardware.pinned(extras.lines())) or horovod_probe.TENSORFLOW
     nccl, shared = facts.nccl, facts.shared
     rows: dict[str, Callable[[], str]] = {

@@ -1,4 +1,4 @@
-"""What the doctor finds: printed as it comes, and kept for a page."""
+"""The doctor's findings: printed as they come, and kept for an HTML page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOOKED_FOR = (
 
 
 def check_page(path: pathlib.Path) -> None:
-    """Raises UserError where a file that is no page would be overwritten."""
+    """Raises UserError if a file that is not an HTML page would be overwritten."""
     if path.is_file() and path.stat().st_size:
         with path.open("rb") as file:
             if file.read(len(html.DOCTYPE)).decode("latin-1") != html.DOCTYPE:
@@ -28,14 +28,14 @@ def check_page(path: pathlib.Path) -> None:
 
 
 class Findings:
-    """Tables and lists of a check, in their order."""
+    """The tables and problems that a check found, in order."""
 
     def __init__(self) -> None:
         self._sections: list[tuple[str, str]] = []
         self._problems: list[str] = []
 
     def show(self, title: str, text: str) -> None:
-        """Prints a text of aligned lines; the page has it below the title."""
+        """Prints a text of aligned lines; the page shows it under the title."""
         print(f"\n{text}" if self._sections else text)
         self._sections.append((title, html.lines(text)))
 
@@ -44,14 +44,14 @@ class Findings:
         columns = terminal.columns_of(sys.stdout)
         print("\n" + "\n".join(terminal.hanging(_LOOKED_FOR, columns, 2)))
         print("problems:" if lines else "no problems found")
-        # Wrapped on a terminal alone: elsewhere programs may read them.
+        # Wrapped only on a terminal: elsewhere, programs may read the lines.
         for line in map(terminal.visible, lines):
             wide = columns if sys.stdout.isatty() else terminal.width(line) + 2
             print("\n".join(terminal.hanging(f"- {line}", wide, 2)))
         self._problems = [*lines]
 
     def write(self, path: pathlib.Path, title: str) -> None:
-        """Writes the page."""
+        """Writes the HTML page."""
         count = len(self._problems)
         said = (
             f"{count} problem{'s' * (count > 1)} found"

@@ -64,7 +64,7 @@ def output(command: Sequence[str]) -> str:
 
 
 def pinned(requirements: Iterable[str]) -> str | None:
-    """The version of TensorFlow among lines of requirements.txt."""
+    """The TensorFlow version that lines of a requirements.txt pin, if any."""
     matches = (re.fullmatch(r"tensorflow==(\S+)", line) for line in requirements)
     return next((match[1] for match in matches if match), None)
 

@@ -32,7 +32,7 @@ from bert_mgpu.core.log import print_stdout
 
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 LOG = pathlib.Path(sys.prefix, "horovod-build.log")
-# Holds the stamp of the build that two processes have tested.
+# Holds the stamp of the build that passed the test with two processes.
 PROVED = pathlib.Path(sys.prefix, ".horovod-proved")
 # The build needs other versions than constraints.txt: these stay out of the venv.
 TOOLS = ("setuptools==80.10.2", "wheel==0.48.0", "packaging==26.3", "cmake==3.31.10")
@@ -56,10 +56,10 @@ PATIENCE = 300  # seconds: two processes import TensorFlow, perhaps on a busy ma
 
 
 def for_nccl(environ: Environ) -> tuple[dict[str, str], str]:
-    """The variables of a build with NCCL and its location; else none and the reason.
+    """The variables to build with NCCL, and its location; or none, and the reason.
 
     Raises:
-      UserError: NCCL was asked for and is missing.
+      UserError: NCCL was requested and is missing.
     """
     asked = environ.get(GPU)
     if asked not in (None, "NCCL"):
@@ -83,7 +83,7 @@ def for_nccl(environ: Environ) -> tuple[dict[str, str], str]:
 
 
 def name_for_linkers(folder: pathlib.Path) -> None:
-    """Gives libnccl.so.2 its name without a number, which pip's package lacks."""
+    """Links libnccl.so, which linkers look for and pip's package lacks."""
     if not (folder / "libnccl.so").exists():
         (folder / "libnccl.so").symlink_to("libnccl.so.2")
 
@@ -104,7 +104,7 @@ def step(
     """Runs a command; its output goes to the log and is returned.
 
     Raises:
-      RunError: it failed, or took longer.
+      RunError: it failed, or took longer than `seconds`.
     """
     with LOG.open("a+", errors="replace") as log:
         log.write(f"\n$ {shlex.join(command)}\n")
@@ -156,7 +156,7 @@ def build(folder: pathlib.Path, environ: Environ) -> pathlib.Path:
 
 
 def build_environment(environ: Environ, tools: pathlib.Path) -> dict[str, str]:
-    """The environment of the build; its own HOROVOD_* variables take precedence."""
+    """The environment of the build; HOROVOD_* variables of environ take precedence."""
     cores, memory = len(os.sched_getaffinity(0)), os.sysconf("SC_PHYS_PAGES")
     jobs = max(1, min(cores, memory * os.sysconf("SC_PAGE_SIZE") // COMPILER))
     folders = [pathlib.Path(sys.executable).parent, tools / "bin"]
@@ -172,7 +172,7 @@ def build_environment(environ: Environ, tools: pathlib.Path) -> dict[str, str]:
         **ours,
         **environ,
         "CXX": horovod_probe.compiler(environ),
-        "MAKEFLAGS": f"-j{jobs}",  # `make horovod` hands its own down
+        "MAKEFLAGS": f"-j{jobs}",  # else those of `make horovod` apply
         "PATH": os.pathsep.join([*map(str, folders), environ.get("PATH", "")]),
         "PYTHONPATH": str(tools),
     }
@@ -238,7 +238,7 @@ def install(needs: Sequence[str], environ: Environ) -> str:
 
 
 def works(environ: Environ) -> bool:
-    """Whether this Horovod is installed and tested, built for this TensorFlow."""
+    """Whether this Horovod version is installed for this TensorFlow, and tested."""
     horovod = horovod_probe.installed()
     if horovod is None or not PROVED.exists() or PROVED.read_text() != horovod.stamp:
         return False

@@ -1,6 +1,6 @@
-"""Requirements of Horovod's build, patches of its source, and the installed one.
+"""Horovod's build requirements, patches of its source, and the installed Horovod.
 
-Nothing of Horovod or TensorFlow is imported here.
+Neither Horovod nor TensorFlow is imported here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Environ = Mapping[str, str]
 
 
 def compiler(environ: Environ) -> str:
-    """The command of a compiler that knows C++17: $CXX, g++ or clang++."""
+    """The command of a compiler that supports C++17: $CXX, g++ or clang++."""
     names = [environ["CXX"]] if environ.get("CXX") else ["g++", "clang++"]
     present = [name for name in names if _which(shlex.split(name)[0], environ)]
     if not present:
@@ -90,7 +90,7 @@ CHECKS = (compiler, make, pip, tensorflow, disk_space)
 
 
 def missing(environ: Environ) -> list[str]:
-    """The missing requirements of the build, a line each, with advice."""
+    """The missing requirements of the build, one line each, with advice."""
     lines = []
     for check in CHECKS:
         try:
@@ -114,14 +114,14 @@ class Patch(NamedTuple):
 
 _SHELL = "horovod/runner/common/util/safe_shell_exec.py"
 PATCHES = (
-    # TensorFlow 2.19 moved headers of this file, which only adds XLA custom calls.
+    # Disabled: TensorFlow 2.19 moved its headers, and it only adds XLA custom calls.
     Patch(
         "horovod/tensorflow/xla_mpi_ops.cc",
         "#if TENSORFLOW_VERSION >= 2006000000\n",
         "#if 0\n",
     ),
-    # It took a GPU's stream from a function that TensorFlow no longer exports: a build
-    # with NCCL could not be loaded.
+    # This file gets a GPU's stream from a function that TensorFlow no longer exports:
+    # unpatched, a build with NCCL cannot be loaded.
     Patch(
         "horovod/tensorflow/mpi_ops.cc",
         '#else\n#include "tensorflow/stream_executor/stream.h"\n'
@@ -132,20 +132,20 @@ PATCHES = (
         "  return static_cast<GpuStreamHandle>(handle.stream);\n"
         "}\n",
     ),
-    # From SIGTERM to SIGKILL: a checkpoint of a large model takes longer than 5 s.
+    # The time from SIGTERM to SIGKILL: saving a large model takes longer than 5 s.
     Patch(
         _SHELL, "GRACEFUL_TERMINATION_TIME_S = 5", "GRACEFUL_TERMINATION_TIME_S = 30"
     ),
-    # SIGTERM goes to the children of a rank's shell. Where /bin/sh is bash, the shell
-    # became the rank, without children: it was stopped and killed, and could not save.
-    # A second command keeps the shell.
+    # SIGTERM goes to the children of a rank's shell. Where /bin/sh is bash, the rank
+    # replaces the shell and has no children: it is stopped and killed before it can
+    # save. A second command keeps the shell.
     Patch(
         _SHELL,
         "subprocess.Popen(command, shell=True",
         "subprocess.Popen(command + '\\nexit $?', shell=True",
     ),
-    # The children were listed twice, and those that had ended by then were not waited
-    # for; the shell was stopped, at times before it could tell the rank's exit code.
+    # Unpatched, the children are listed twice, and those that end in between are not
+    # waited for: the shell may be stopped before it can report the rank's exit code.
     Patch(
         _SHELL,
         "    for child in p.children():\n",
@@ -157,7 +157,7 @@ PATCHES = (
         "psutil.wait_procs(children, timeout=GRACEFUL_TERMINATION_TIME_S)\n"
         "    if gone and not alive:\n        return\n",
     ),
-    # A stopped shell does not end by SIGTERM: no use in a longer wait.
+    # A stopped shell does not end on SIGTERM: waiting longer is useless.
     Patch(_SHELL, "p.wait(timeout=GRACEFUL_TERMINATION_TIME_S)", "p.wait(timeout=5)"),
 )
 
@@ -183,7 +183,7 @@ class Installed(NamedTuple):
 
     version: str
     tensorflow: str  # the version it was built for; empty: none
-    has: tuple[str, ...]  # of gloo, NCCL, MPI
+    has: tuple[str, ...]  # which of gloo, NCCL and MPI
     patched: bool  # horovodrun lets its ranks save when it is stopped
     stamp: str  # differs for every build
 
@@ -254,7 +254,7 @@ def find_nccl(
     prefixes: Sequence[str] = ("/usr", "/usr/local", "/usr/local/cuda", "/opt/nccl"),
     site: pathlib.Path | None = None,
 ) -> Nccl | None:
-    """The NCCL to build with: first that of pip, which TensorFlow loads."""
+    """The NCCL to build with: preferably pip's, which TensorFlow loads."""
     of_pip = pathlib.Path(site or sysconfig.get_path("platlib"), "nvidia", "nccl")
     named = environ.get("HOROVOD_NCCL_HOME")
     homes = [named] if named else [str(of_pip), *prefixes]

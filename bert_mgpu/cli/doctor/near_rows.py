@@ -1,4 +1,4 @@
-"""Rows whose texts are nearly those of another row: lines for the doctor's report."""
+"""Rows with nearly the same text as another row: lines for the doctor's report."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import Example
 from bert_mgpu.text import near_duplicates
 
-_MAX_PAIRS = 3  # that are named
-# (in one set, the label is the same or None: not known) -> what is said of such rows.
+_MAX_PAIRS = 3  # that a line names
+# (in the same file; same label, None: unknown) -> what a line says of such rows.
 _SAID = {
     (True, True): "with nearly the text of an earlier row and its label",
     (True, False): "with nearly the text of an earlier row and another label",
@@ -23,7 +23,7 @@ _SAID = {
 
 
 class NearRow(NamedTuple):
-    """A row, and the first earlier one that has nearly its text."""
+    """A row, and the first earlier row with nearly the same text."""
 
     own: ReadSet
     example: Example
@@ -32,7 +32,7 @@ class NearRow(NamedTuple):
 
     @property
     def same_label(self) -> bool | None:
-        """None where it cannot be said: a label is missing, or has places in a text."""
+        """None if unknown: a label is missing, or consists of places in the text."""
         labels = self.example.label, self.like.label
         if not all(isinstance(label, (str, float, tuple)) for label in labels):
             return None
@@ -40,7 +40,7 @@ class NearRow(NamedTuple):
 
 
 def find(sets: Sequence[ReadSet]) -> list[NearRow]:
-    """The rows of a set, or of another set and train, that are near but not the same.
+    """The rows whose text is near, but not equal, to one in their set or in train.
 
     sets: train first, if there is one.
     """
@@ -53,7 +53,7 @@ def find(sets: Sequence[ReadSet]) -> list[NearRow]:
         if number < 0:
             continue
         other, like = rows[number]
-        same = _key(example) == _key(like)  # which `data_checks` says
+        same = _key(example) == _key(like)  # which `data_checks` reports
         if not same and (other is own or other.split == "train"):
             found.append(NearRow(own, example, other=other, like=like))
     return found
@@ -64,7 +64,7 @@ def _key(example: Example) -> int:
 
 
 def warnings(rows: Sequence[NearRow]) -> Iterator[str]:
-    """A line for each set, kind of pair and label: the same or another."""
+    """One line for each pair of files and for each value of `same_label`."""
     kinds: dict[tuple[str, str, bool | None], list[NearRow]] = {}
     for row in rows:
         kind = str(row.own.path), str(row.other.path), row.same_label

@@ -1,4 +1,4 @@
-"""Signs of print in the texts of a file, written as the vocabulary has them.
+"""Replaces typographic signs in a file's texts by signs that the vocabulary has.
 
 Labels, ids and groups stay as they are, since task.json or other files may name them.
 """
@@ -20,7 +20,7 @@ _BLANKS = " \t\r\n"
 
 
 class FoundObject(NamedTuple):
-    """A JSON object, and where it stands in a row."""
+    """A JSON object, and its position in a row."""
 
     record: dict[str, Any]
     start: int
@@ -28,7 +28,7 @@ class FoundObject(NamedTuple):
 
 
 def object_in(row: str) -> FoundObject | None:
-    """The object at the start of a row; None for the bracket of a list."""
+    """The JSON object at the start of a row; None without one, as for a list's ']'."""
     start = len(row) - len(row.lstrip(_BLANKS))
     try:
         record, end = json.JSONDecoder().raw_decode(row, start)
@@ -38,7 +38,7 @@ def object_in(row: str) -> FoundObject | None:
 
 
 class PlainSigns:
-    """Rewrites rows of a file, and counts those that it changed."""
+    """Rewrites the rows of a file, and counts the changed ones."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class PlainSigns:
     ):
         """plain: signs -> what replaces them; kind: the format of the file.
 
-        stripped: whether lines are read without the blanks before them; codec: of the
-        file, which escapes in JSON may exceed.
+        stripped: whether lines are read without leading whitespace; codec: the file's,
+        which may lack characters that are escaped in its JSON.
         """
         self.changed = 0
         self._plain, self._kind = str.maketrans({**plain}), kind
@@ -72,7 +72,7 @@ class PlainSigns:
         self._has_header = table.form.header if table else columns.header
 
     def rows(self, rows: Iterator[str]) -> Iterator[str]:
-        """The rows of a file, each with its line end, from its first line on."""
+        """Rewrites all rows of a file, its header included, each with its line end."""
         write = {"tsv": self._tsv, "csv": self._csv, "jsonl": self._jsonl}.get(
             self._kind
         )
@@ -91,7 +91,7 @@ class PlainSigns:
             yield row if written is None else written
 
     def _cells(self, cells: list[str]) -> list[str] | None:
-        """The cells of a row with plain signs; None where they have them already."""
+        """The cells of a row with plain signs; None if nothing changes."""
         mended = [*cells]
         for column in self._columns:
             if isinstance(column, int) and -len(cells) <= column < len(cells):
@@ -105,13 +105,13 @@ class PlainSigns:
             cells = self._cut(line[start:])
         except ValueError:  # a blank line
             return None
-        if "\t".join(cells) != line[start:]:  # JSON, of a built-in task
+        if "\t".join(cells) != line[start:]:  # JSON lines of a built-in task
             return self._jsonl(row, texts=cells)
         mended = self._cells(cells)
         return None if mended is None else line[:start] + "\t".join(mended) + "\n"
 
     def _csv(self, row: str) -> str | None:
-        """Its cells are quoted anew, since a quote may be among the signs."""
+        """A row of CSV, quoted anew, since a replacement may be a quotation mark."""
         out = io.StringIO()
         for cells in csv.reader(io.StringIO(row, newline="")):
             mended = self._cells(cells)
@@ -121,10 +121,10 @@ class PlainSigns:
         return out.getvalue()
 
     def _jsonl(self, row: str, texts: Sequence[str] = ()) -> str | None:
-        """An object, behind and before what else stands in its lines.
+        """A row with a JSON object; what surrounds the object stays as it is.
 
-        texts: cells of a row whose columns have numbers: their names are those of the
-        same values.
+        texts: the cells of a row, if its columns are numbers: the object's fields are
+        then found by their values.
         """
         found = object_in(row)
         if found is None:

@@ -1,10 +1,10 @@
-"""Copies of a task's files in which is mended what can be mended safely.
+"""Copies of a task's files in which everything that is safe to repair is repaired.
 
-Of the training file rows are left out that stand there before with the same label, or
-whose text, or nearly it, stands in another file, too: what is measured there is true
-then. Signs that the vocabulary lacks are written as it has them. Tags and spans are
-repaired as --repair_bio says. All other lines stay as they are, without a byte order
-mark, and end in one line feed.
+The training file loses rows that repeat an earlier one with the same label, and rows
+whose text, or nearly that text, is also in another file, so that scores measured there
+are valid. Typographic signs that the vocabulary lacks are written plainly. Tags and
+spans are repaired as --repair_bio says. All other lines stay as they are, but without a
+byte order mark, and each ends in a line feed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.tasks.predict_format import encoding_of
 from bert_mgpu.text import near_duplicates
 
-_BY_LINES = ("tsv", "csv", "jsonl", "conll")  # the formats whose rows have own lines
+_BY_LINES = ("tsv", "csv", "jsonl", "conll")  # the formats that are copied row by row
 _PACK: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".xz": lzma.compress,
@@ -37,7 +37,7 @@ _PACK: dict[str, Callable[[bytes], bytes]] = {
 
 
 def check(target: pathlib.Path) -> None:
-    """Raises UserError where the new folder is there already."""
+    """Raises UserError if the new folder exists already."""
     if target.exists():
         raise UserError(
             f"--repaired_dir={target}: it exists already: pass a new folder"
@@ -45,7 +45,7 @@ def check(target: pathlib.Path) -> None:
 
 
 def left_out(sets: Sequence[ReadSet]) -> tuple[set[int], set[int]]:
-    """Lines of the training file: those of repeated rows, and of rows in other sets."""
+    """Lines of the training file with repeated rows, and with rows of other sets."""
     train = next((read.examples for read in sets if read.split == "train"), [])
     others = [one for read in sets if read.split != "train" for one in read.examples]
     seen = {_key(one) for one in others}
@@ -79,10 +79,10 @@ def write(
     repair_bio: bool,
     plain: Mapping[str, str],
 ) -> list[str]:
-    """Writes the copies, and task.json, to a new folder; returns what was done.
+    """Writes the copies, and task.json, to a new folder; returns the report's lines.
 
-    A file of several sets is written once, as the first of them has it. plain: signs ->
-    what replaces them. Raises UserError, and leaves no folder, where that fails.
+    A file that several sets share is written once, for the first of them. plain: signs
+    -> what replaces them. Raises UserError, and leaves no folder, if writing fails.
     """
     repeated, leaking = left_out(sets)
     said = list[str]()
@@ -113,7 +113,7 @@ def write(
                     lines,
                     shown=target / name,
                     dropped=repeated | leaking if read.split == "train" else set(),
-                    # A label with places in the text would have others then.
+                    # Else labels with places in the text would be wrong.
                     plain={} if family.has_windows else plain,
                     with_label=family.labels_are_texts,
                 )
@@ -128,7 +128,7 @@ def write(
 
 
 def _name_of(path: pathlib.Path, data_dir: str) -> pathlib.Path:
-    """The path of the copy of a file, in the new folder: as task.json names the file.
+    """The path of a file's copy in the new folder: the one that task.json names.
 
     Links keep their names: they are not followed.
     """
@@ -148,8 +148,8 @@ def _write_copy(
 ) -> str:
     """Writes the copy of a file; returns a line on what was changed.
 
-    lines: with other labels; None: those of the file. shown: the name of the copy in
-    the end. plain: signs -> what replaces them in texts and, if with_label, in labels.
+    lines: with repaired labels; None: those of the file. shown: the final name of the
+    copy. plain: signs -> what replaces them in texts and, if with_label, in labels.
     """
     copy.parent.mkdir(parents=True, exist_ok=True)
     table = read.columns.table
@@ -178,10 +178,10 @@ def _write_copy(
 
 
 def _rows(lines: Lines, starts: set[int], *, by_lines: bool) -> Lines:
-    """The rows, with the numbers of their first lines: one text each, with line ends.
+    """The rows with the numbers of their first lines; a row is one text with line ends.
 
-    starts: those of the rows that are read; what stands behind one of them belongs to
-    it, unless each line is a row.
+    starts: the first lines of the rows that were read; the lines after one belong to
+    it. by_lines: each line is a row instead.
     """
     first, held = 0, list[str]()
     for number, line in lines:
@@ -200,7 +200,7 @@ def _kept(rows: Lines, dropped: set[int]) -> Iterator[str]:
 
 
 def _kept_objects(rows: Lines, dropped: set[int]) -> Iterator[str]:
-    """As `_kept`, of JSON: the end of a list stays, and no comma is left before it."""
+    """Like `_kept`, for JSON: keeps the end of a list, without a comma before it."""
     held = ""
     for first, row in rows:
         if first in dropped:

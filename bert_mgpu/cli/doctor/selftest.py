@@ -1,8 +1,8 @@
-"""Checks on this machine that towers, devices and processes do not change a run.
+"""Checks on this machine that towers, devices and processes do not change results.
 
-A tiny model is trained for 100 steps on made-up rows, dropout on: by four towers on one
-device, on several devices, and in two processes of horovodrun. Their losses and weights
-are compared.
+A tiny model is trained for 100 steps on made-up rows, with dropout: by four towers on
+one device, on several devices, and in two processes of horovodrun. Their losses and
+weights are compared.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONFIG = {
 _TASK = {"train": "train.tsv", "dev": "train.tsv", "label": 0, "text_a": 1}
 _TOWERS, _ROWS, _EPOCHS = 4, 32, 25  # 2 rows a tower: 4 x 25 = 100 steps
 _PATIENCE = 600  # seconds for a run
-_TOLERANCE = 1e-4  # of a tensor's largest value: sums in another order, 100 steps
+_TOLERANCE = 1e-4  # of a tensor's largest value: 100 steps that sum in another order
 
 
 def _write_inputs(folder: pathlib.Path) -> None:
@@ -83,10 +83,10 @@ def _losses(output: pathlib.Path) -> list[float]:
 def difference(
     expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray]
 ) -> float:
-    """The largest difference of two checkpoints, over its tensor's largest value.
+    """The largest difference of two checkpoints, relative to its tensor's maximum.
 
-    Only of weights; the key biases, whose gradient is zero but for rounding, are left
-    out.
+    Only weights are compared, without the key biases, whose gradient is zero but for
+    rounding.
     """
     worst = 0.0
     for name, value in expected.items():

@@ -39,7 +39,7 @@ from bert_mgpu.text.normalization import Normalizer
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.vocab_coverage import CandidateWord, Census, in_blocks, plain_signs
 
-_MOST_UNKNOWN = 20  # shown
+_MOST_UNKNOWN = 20  # words that are shown
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _NO_LIMIT, _NO_ID = 10**6, -1
 _NO_MODEL = (
@@ -47,7 +47,7 @@ _NO_MODEL = (
     " --vocab_file"
 )
 _NUMBER_WIDTH = 12  # terminal columns
-_SIZE_WIDTH = len("words per example, 100..")  # by which sizes are told apart
+_SIZE_WIDTH = len("words per example, 100..")  # which distinguishes sizes
 
 
 def main(argv: Sequence[str]) -> int:
@@ -73,7 +73,7 @@ def _report(config: TaskDataConfig) -> None:
         check_writable(pathlib.Path(config.html), "html")
         findings_lib.check_page(pathlib.Path(config.html))
     files, known = registry.find_task_files(config), _tokenizer(config)
-    if known is None:  # nothing is known of tokens
+    if known is None:  # tokens cannot be counted
         config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
     family = registry.family_of(files, config)
     sets: list[task_sets.ReadSet] = []
@@ -84,7 +84,7 @@ def _report(config: TaskDataConfig) -> None:
     for name in ("train", "dev", *others):
         if task_sets.is_read(config, files, name):
             sets.append(task_sets.read(config, files, family, split=name))
-        if name == "train" and sets:  # whose labels the other files must have
+        if name == "train" and sets:  # the other files must have its labels
             files = family.with_labels_of(files, [sets[0].examples])
     if not sets:
         names = [name for name in map(files.file_of, sources.SPLITS) if name]
@@ -155,7 +155,7 @@ def _report(config: TaskDataConfig) -> None:
 
 
 def _signs_to_mend(unknown: Sequence[CandidateWord], task: TaskFiles) -> list[str]:
-    """The unknown words without the sign that makes the slots of ads."""
+    """The unknown words, without the character that marks the slots of ads."""
     slot = SLOT_CHARACTER if task.has_slots else None
     return [word.word for word in unknown if word.word != slot]
 
@@ -163,7 +163,7 @@ def _signs_to_mend(unknown: Sequence[CandidateWord], task: TaskFiles) -> list[st
 def _signs(
     unknown: Sequence[CandidateWord], plain: Mapping[str, str], *, copied: bool
 ) -> Iterator[str]:
-    """One line on signs of print that the vocabulary lacks."""
+    """One line on typographic signs that the vocabulary lacks, if there are any."""
     lost = [word for word in unknown if word.word in plain]
     if lost:
         count = sum(word.count for word in lost)
@@ -176,9 +176,9 @@ def _signs(
 
 
 def _tokenizer(config: FinetuneConfig) -> Tokenizer | None:
-    """That of the model, or of --vocab_file alone; None where neither is named.
+    """The tokenizer of the model, or of --vocab_file alone; None if neither is named.
 
-    A training may begin in output_dir without a model.
+    An output_dir in which a training is yet to begin holds no model.
     """
     folder = pathlib.Path(config.output_dir) if config.output_dir else None
     trained = folder is not None and bool(train_state.saved_steps(folder))
@@ -192,7 +192,7 @@ def _tokenizer(config: FinetuneConfig) -> Tokenizer | None:
 
 
 def _word_tokenizer(texts: Iterable[str]) -> Tokenizer:
-    """Without a vocabulary: each word, or Chinese character, is a token of its own."""
+    """A tokenizer without a vocabulary: each word or Chinese character is a token."""
     cut = Normalizer(True).words
     words = {word for text in texts for word in cut(text)}
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding=UTF_8) as file:
@@ -202,7 +202,7 @@ def _word_tokenizer(texts: Iterable[str]) -> Tokenizer:
 
 
 def _texts(example: Example) -> Iterator[str]:
-    """All texts of a row, one to be written too."""
+    """All texts of a row, including a label that is a text."""
     parts = (example.text_a, example.text_b, example.label)
     return (part for part in parts if isinstance(part, str))
 
@@ -210,7 +210,7 @@ def _texts(example: Example) -> Iterator[str]:
 def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
     """A table of rows, lengths, truncation and repeats, with a column for each set.
 
-    longest: tokens of a row; None where tokens are words.
+    longest: the maximum length in tokens; None if tokens are words.
     """
     features = [each.features for each in sets]
     lines = [["", *(each.split for each in sets)]]

@@ -12,11 +12,11 @@ from bert_mgpu.tasks import reader, sources
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import Columns, TaskFiles
 
-_MOST_FAULTS = 20  # of a file, that are shown
+_MOST_FAULTS = 20  # that are shown for a file
 
 
 class FoundFaults:
-    """The faults of a file: their number, and those that are shown."""
+    """The faults of a file: their number, and the messages of those that are shown."""
 
     def __init__(self) -> None:
         self._first, self._last, self._count = list[str](), "", 0
@@ -32,7 +32,7 @@ class FoundFaults:
 
     @property
     def lines(self) -> list[str]:
-        """The first ones, and the last, which may say why the reading ends."""
+        """The first faults, and the last, which may say why reading has ended."""
         hidden = self._count - _MOST_FAULTS
         if hidden <= 0:
             return [*self._first]
@@ -43,7 +43,7 @@ class FoundFaults:
 class ReadSet(NamedTuple):
     """The rows of a file, and the faults of those that cannot be read.
 
-    of_labels: faults that end nothing: those of labels beside predictions.
+    of_labels: faults in labels that predictions would only show; they end no run.
     """
 
     split: str
@@ -56,7 +56,7 @@ class ReadSet(NamedTuple):
 
     @property
     def problems(self) -> list[str]:
-        """Lines on all faults."""
+        """Lines on the faults of both kinds."""
         if not self.of_labels:
             return self.faults.lines
         return [
@@ -81,8 +81,8 @@ def read(
 ) -> ReadSet:
     """The set of a split. Raises UserError for a file that is missing or empty.
 
-    Labels of a file to predict are read where predictions show them, if there are any.
-    Then rows whose labels alone are at fault can still be predicted.
+    Labels of a file to predict, if it has any, are read if predictions show them. Then
+    rows in which only the label is faulty can still be predicted.
     """
     source = sources.source(
         task,

@@ -13,7 +13,7 @@ class Draws:
     """The three methods of np.random.Generator that masks need."""
 
     def __init__(self, bits: np.random.BitGenerator):
-        """bits: a generator of 64-bit words, as all are that numpy recommends."""
+        """bits: makes 64-bit words, as do all generators that numpy recommends."""
         self._bits = bits
 
     def random(self, size: int) -> np.ndarray:
@@ -23,15 +23,15 @@ class Draws:
     def integers(
         self, low: int, high: int, size: int, *, dtype: type = np.int64
     ) -> np.ndarray:
-        """Numbers from low to high - 1, high - low at most 2^32: [size].
+        """Integers from low to high - 1: [size]; high - low may be at most 2^32.
 
-        All are equally likely up to (high - low) / 2^32.
+        All are equally likely, up to a relative error of (high - low) / 2^32.
         """
         upper = self._words(size) >> np.uint64(32)
         return (low + (upper * np.uint64(high - low) >> np.uint64(32))).astype(dtype)
 
     def permutation(self, size: int) -> np.ndarray:
-        """The numbers from 0 to size - 1 in any order: int64 [size]."""
+        """The numbers from 0 to size - 1 in random order: int64 [size]."""
         return np.argsort(self._words(size), kind="stable")
 
     def _words(self, size: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Truncated normal numbers, by the inverse of their distribution: one word each.
 
-Nothing is drawn again, and floats of 64 bits are only added, multiplied and divided,
-which IEEE 754 rounds in one way. So the numbers are the same under any version of numpy
+Nothing is redrawn, and 64-bit floats are only added, multiplied and divided, for which
+IEEE 754 prescribes the rounding. So the numbers are the same under any version of numpy
 and on any machine.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from bert_mgpu.core.rng import philox
 from bert_mgpu.core.rng.philox import Stream
 
-# Of a normal number, the chance to lie within two deviations: erf(sqrt(2)).
+# The probability that a normal number is within two deviations: erf(sqrt(2)).
 _INSIDE = 0.9544997361036416
 # Acklam 2003, "An algorithm for computing the inverse normal cumulative distribution
 # function", for the central region: x = q P(q^2) / Q(q^2) with q = p - 1/2, the highest
@@ -30,9 +30,9 @@ _CHUNK = 1 << 14  # counters whose numbers are made together: 128 KB stay in the
 
 
 def quantiles(words: np.ndarray) -> np.ndarray:
-    """Words of 32 bits as normal numbers within two deviations, float64 [...].
+    """32-bit words as normal numbers within two deviations, float64 [...].
 
-    A word is the middle of one of 2^32 equal parts of their distribution.
+    Each word gives the middle of one of 2^32 equally probable parts of that range.
     """
     q = (words.astype(np.float64) - (2.0**31 - 0.5)) * (_INSIDE / 2.0**32)
     r = q * q
@@ -40,7 +40,7 @@ def quantiles(words: np.ndarray) -> np.ndarray:
 
 
 def _polynomial(coefficients: tuple[float, ...], x: np.ndarray) -> np.ndarray:
-    """By Horner's rule, in place."""
+    """The polynomial's value at each x, by Horner's rule."""
     total = np.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         total *= x

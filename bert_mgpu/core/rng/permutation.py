@@ -47,7 +47,7 @@ def _encrypted(indices: np.ndarray, size: int, stream: Stream) -> np.ndarray:
 def _sides(size: int) -> tuple[int, int]:
     """Height and width of a rectangle of `size` cells and less than a column more.
 
-    The height is even: two odd ones would make no odd permutation.
+    The height is even: with two odd sides no odd permutation could arise.
     """
     height = math.isqrt(size - 1) + 1
     height += height % 2
@@ -71,7 +71,7 @@ def _tables(size: int, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _below(words: np.ndarray, limit: int) -> np.ndarray:
-    """Words of 32 bits as numbers below a limit, int64: all equally likely up to
-    limit / 2^32.
+    """32-bit words as integers below a limit, int64: equally likely, up to a relative
+    error of limit / 2^32.
     """
     return (words * np.uint64(limit) >> _32).astype(np.int64)

@@ -1,7 +1,7 @@
 """Random words from counters: Philox4x32-10 of Salmon et al. 2011 (SC '11).
 
-No generator has a state: a word is a function of a key and a counter, in integers of
-numpy, so it is the same under any version of numpy and on any machine.
+There is no state: a word is a function of a key and a counter, computed in integers,
+so it is the same under any version of numpy and on any machine.
 
     philox.words(Stream(seed=42, purpose=Purpose.ROWS, number=epoch), 0, 10)
 
@@ -22,13 +22,13 @@ _WEYL = 0x9E3779B9, 0xBB67AE85  # what is added to the key after each round
 _ROUNDS = 10
 _32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-PER_COUNT = 4  # words
+PER_COUNT = 4  # words for each counter
 
 
 class Purpose(enum.IntEnum):
-    """The purpose of a stream, the highest word of its counters.
+    """The purpose of a stream, which is the highest word of its counters.
 
-    At least 2^31, where no counter of a dropout mask comes before step 2^47.
+    It is at least 2^31, which no counter of a dropout mask has before step 2^47.
     """
 
     FIRST_WEIGHTS = 0xFFFFFFFF  # number: a hash of the parameter's name
@@ -50,7 +50,7 @@ def philox4x32(counter: Sequence[np.ndarray], key: int) -> list[np.ndarray]:
     """Four words for each counter.
 
     counter: four arrays uint64 [n] of values below 2^32, the lowest word first; key:
-    64 bits, its low half first. Returns four arrays like them.
+    64 bits, its low half first. Returns four arrays of the same kind.
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key & 0xFFFFFFFF, key >> 32
@@ -79,7 +79,7 @@ def words_of_each(
 ) -> np.ndarray:
     """The words of the first `count` counters of many streams: uint64 [n, 4 count].
 
-    numbers: of the streams, uint64 [n]. Each row is that of `words`.
+    numbers: those of the streams, uint64 [n]. Each row is what `words` returns.
     """
     first = np.tile(np.arange(count, dtype=np.uint64), len(numbers))
     each = np.repeat(numbers, count)

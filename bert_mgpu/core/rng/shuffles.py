@@ -1,7 +1,7 @@
-"""Shuffled orders and samples of rows, which follow from a seed alone.
+"""Shuffled orders and samples of rows, determined by a seed alone.
 
-New runs draw from counters, so that another version of numpy repeats them and no array
-of all rows is held. Runs that began before there were counters go on with numpy's
+New runs draw from counters, so that any version of numpy reproduces them and no array
+of all rows is needed. Runs that began before there were counters go on with numpy's
 Generator, whose streams another version may change (NEP 19).
 """
 
@@ -53,7 +53,7 @@ class _ByCounters:
 
 
 class _ByNumpy:
-    """The numbers of runs that version 0.1.0 began before it had counters."""
+    """The random numbers of runs that version 0.1.0 began before it had counters."""
 
     def epoch(
         self, indices: np.ndarray, rows: int, epoch: int, *, seed: int
@@ -75,7 +75,7 @@ def _numpys_epoch(rows: int, epoch: int, seed: int) -> np.ndarray:
     return np.random.default_rng([seed, epoch]).permutation(rows)
 
 
-# By `RunConfig.random_numbers`.
+# The key is `RunConfig.random_numbers`.
 SHUFFLES: dict[str, Shuffles] = {"counters": _ByCounters(), "numpy": _ByNumpy()}
 
 

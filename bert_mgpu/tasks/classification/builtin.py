@@ -18,9 +18,9 @@ TYPES = SINGLE, MULTI, REGRESSION = "single", "multi", "regression"
 
 
 def _sentiment_cells(line: str) -> list[str]:
-    """A JSON line as two columns; a missing sentiment is an empty one.
+    """A JSON line as two cells; a missing sentiment gives an empty one.
 
-    Raises ValueError where it is no object with a text.
+    Raises ValueError if it is not an object with a text.
     """
     try:
         record = json.loads(line)
@@ -42,7 +42,7 @@ def _halves(text: str) -> tuple[str, str]:
 
 
 def _comma_halves(text: str) -> tuple[str, str]:
-    """The two halves of the pieces; the second loses its commas, as in bert-ad."""
+    """The parts between commas in two halves, the second without commas (bert-ad)."""
     pieces = text.split(",")
     half = len(pieces) // 2
     return ",".join(pieces[:half]), "".join(pieces[half:])

@@ -224,7 +224,7 @@ class ClassificationFamily(Family):
 
 
 def _check_segments(config: FinetuneConfig, files: TaskFiles) -> None:
-    """Raises UserError where the flags do not fit each other, or the task."""
+    """Raises UserError for segment flags that do not fit each other or the task."""
     length, most = config.max_seq_length, config.max_segments
     if most == 1:
         for name in ("segment_pooling", "doc_stride"):
@@ -261,7 +261,7 @@ def _loss(
     class_weights: str | None,
     focal_gamma: float,
 ) -> Loss:
-    """The weights of labels in the loss of training; data: None without training."""
+    """The options of the training loss. data: None if nothing is trained."""
     truth = None
     if data is not None and class_weights == label_weights.BALANCED:
         truth = data.read("train")[0].dense["label_ids"]

@@ -1,4 +1,4 @@
-"""The groups of rows that a task ranks: slots of ads, or the values of a column."""
+"""The groups in which a task ranks its rows: slots of ads, or values of a column."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.text import ad_slots
 from bert_mgpu.text.tokenization import Tokenizer
 
-_LABELS = 2  # of which the second is that of right rows
+_LABELS = 2  # the second one marks the right rows
 
 
 def keys(files: TaskFiles, examples: Sequence[Example]) -> list[str | None] | None:
-    """A text for each row, equal in a group, None: of no group.
+    """A text for each row, equal within a group; None for a row in no group.
 
-    None where no rows of the task are ranked.
+    Returns None if the task does not rank rows.
     """
     if files.has_slots:
         return [ad_slots.slot_key(example.text_b) for example in examples]
@@ -33,14 +33,14 @@ def keys(files: TaskFiles, examples: Sequence[Example]) -> list[str | None] | No
 def second_ids(
     config: FinetuneConfig, files: TaskFiles, tokenizer: Tokenizer
 ) -> Callable[[Sequence[str]], Ragged] | None:
-    """The tokens of second texts, see `pair_rows`; None: the tokenizer's."""
+    """The function that tokenizes second texts for `pair_rows`; None: the usual one."""
     if not files.has_slots or config.ad_slot != MASKED:
         return None
     return functools.partial(ad_slots.masked_ids, tokenizer=tokenizer)
 
 
 def check_flags(config: FinetuneConfig, files: TaskFiles) -> None:
-    """Raises UserError where the flags on groups and slots do not fit the task."""
+    """Raises UserError if the flags about groups and slots do not fit the task."""
     count = len(files.labels)
     if files.columns.group is not None and count != _LABELS:
         raise UserError(
@@ -62,7 +62,7 @@ def check_flags(config: FinetuneConfig, files: TaskFiles) -> None:
 
 
 def check_rows(files: TaskFiles, path: Any, examples: Sequence[Example]) -> None:
-    """Raises UserError where the rows of a labelled file are all groups of one."""
+    """Raises UserError if every group of a labelled file has only one row."""
     own = [example.group for example in examples if example.group is not None]
     if 1 < len(own) == len({*own}):
         raise UserError(

@@ -10,9 +10,9 @@ from bert_mgpu.core.errors import listed
 from bert_mgpu.tasks.classification.problem_type import ProblemType
 from bert_mgpu.tasks.data_checks import CheckedSet
 
-_IMBALANCE = 10  # rows of the most frequent label for each of the rarest
-_FEW = 8  # rows of a label from which nothing can be learnt
-_NAMES = 5  # labels that are named
+_IMBALANCE = 10  # warn at so many rows of the most frequent label per row of the rarest
+_FEW = 8  # rows: nothing can be learnt about a label with fewer
+_NAMES = 5  # labels that a warning names
 
 
 def counts(
@@ -60,7 +60,7 @@ def warnings(
 
 
 def _alike(labels: Sequence[str]) -> Iterator[list[str]]:
-    """Labels that differ in case, or in blanks at their ends, alone."""
+    """Labels that differ only in case or in leading or trailing whitespace."""
     groups: dict[str, list[str]] = {}
     for label in labels:
         groups.setdefault(label.strip().casefold(), []).append(label)

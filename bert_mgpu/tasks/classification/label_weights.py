@@ -1,4 +1,4 @@
-"""The weights of labels in the loss, and the thresholds of their probabilities."""
+"""The weights of labels in the loss, and thresholds for their probabilities."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def weights(
     *,
     truth: np.ndarray | None,
 ) -> np.ndarray | None:
-    """The weights of --class_weights, float32 [L]; None: all are alike.
+    """The weights that --class_weights gives, float32 [L]; None: all are equal.
 
     truth: label_ids of the training rows; None: nothing is trained.
     """
@@ -43,7 +43,7 @@ def weights(
 def thresholds(
     threshold: str | None, problem_type: ProblemType, labels: Sequence[str]
 ) -> np.ndarray | None:
-    """The thresholds of --threshold, float64 [L]; None: those of the problem type."""
+    """The thresholds from --threshold, float64 [L]; None: the problem type's own."""
     if threshold is None:
         return None
     two = problem_type is SINGLE and len(labels) == 2
@@ -64,7 +64,7 @@ def thresholds(
 
 
 def inline(threshold: str, problem_type: ProblemType, labels: Sequence[str]) -> str:
-    """--threshold without a file: a number, or a JSON object by label."""
+    """--threshold without its file: a number, or a JSON object label -> number."""
     values = thresholds(threshold, problem_type, labels)
     assert values is not None
     if len({*values.tolist()}) == 1:
@@ -75,7 +75,7 @@ def inline(threshold: str, problem_type: ProblemType, labels: Sequence[str]) -> 
 def _of_labels(
     text: str, labels: Sequence[str], flag: str, *, least: float, most: float
 ) -> np.ndarray:
-    """The numbers [L] of a file, or of a JSON object, with a number for each label."""
+    """The numbers [L] in a file, or in a JSON object, that has one for each label."""
     if text.startswith("{"):
         numbers = _in_json(text, flag, least=least, most=most)
         if others := [label for label in numbers if label not in labels]:
@@ -110,7 +110,7 @@ def _in_json(text: str, flag: str, *, least: float, most: float) -> dict[str, fl
 def _in_file(
     path: str, labels: Sequence[str], *, least: float, most: float
 ) -> dict[str, float]:
-    """The numbers of lines `label TAB number`, each label once."""
+    """The numbers in a file of lines `label TAB number`, with each label once."""
     numbers: dict[str, float] = {}
     for number, line in read_lines(path):
         if not line.strip():

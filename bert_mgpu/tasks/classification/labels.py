@@ -60,7 +60,7 @@ def find_labels(
 
 
 def labels_of(files: TaskFiles, sets: Sequence[Sequence[Example]]) -> list[str]:
-    """The task's list, else those that occur, sorted."""
+    """The task's list of labels, else the labels that occur, sorted."""
     if files.labels or not problem_types.PROBLEM_TYPES[files.task_type].has_labels:
         return [*files.labels]
     occurring: set[str] = set()

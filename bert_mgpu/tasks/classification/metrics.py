@@ -1,7 +1,7 @@
 """Scores of a classifier over a whole evaluation set, and their tables.
 
 Letters: R rows, C classes. Classes are indices into `label_names`, the same
-numbers that predict.txt holds. Sources of the formulas: scikit-learn.
+numbers that predict.txt holds. The formulas are those of scikit-learn.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_mgpu.core import terminal
 
-_MAX_MATRIX_CLASSES = 20  # percentages are three wide: 60 of the 80 columns
+_MAX_MATRIX_CLASSES = 20  # at 3 characters each, 60 of the 80 columns
 _MAX_PAIRS = 20
 _PAIR_WIDTH = 31  # of each name of a pair
 _MIN_NAME_WIDTH = len("true\\predicted")
@@ -38,7 +38,7 @@ def classification_metrics(
       probabilities: float [R, C].
       losses: float [R], the loss of each row in nats.
       label_names: C names.
-      predictions: int [R] [the classes of the highest probabilities].
+      predictions: int [R]; None: the classes of the highest probabilities.
     """
     from sklearn import metrics
 
@@ -74,9 +74,9 @@ def classification_metrics(
 
 
 def _mcc(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Matthews' correlation, as scikit-learn's, which makes a matrix of all classes.
+    """Matthews' correlation coefficient, without scikit-learn's matrix of all classes.
 
-    0 where there is one class alone, true or predicted.
+    0 if all labels, or all predictions, are of one class.
     """
     rows, right = len(labels), int((labels == predictions).sum())
     size = int(max(labels.max(initial=0), predictions.max(initial=0))) + 1
@@ -129,7 +129,7 @@ def multi_label_metrics(
 
 
 def regression_metrics(truth: np.ndarray, values: np.ndarray) -> dict[str, float]:
-    """The scores of a regression; no pearson and spearman where one side is constant.
+    """The scores of a regression; no pearson or spearman where one side is constant.
 
     Args:
       truth, values: float [R].
@@ -183,7 +183,7 @@ def classification_cells(
     Args:
       labels: int [R].
       predictions: int [R].
-      label_names: C names; as many lines, then accuracy and two means.
+      label_names: C names; a line for each, then accuracy and two means.
     """
     from sklearn import metrics
 
@@ -209,7 +209,7 @@ def classification_cells(
 
 
 def confusion(labels: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
-    """Rows by true class (down) and predicted class (across): int [C, C]."""
+    """Counts of rows by true class (down) and predicted class (across): int [C, C]."""
     from sklearn import metrics
 
     return metrics.confusion_matrix(labels, predictions, labels=range(classes))
@@ -221,10 +221,10 @@ def confusion_table(
     """The confusion matrix in 80 columns.
 
     Up to 20 classes: a line for each true class, a column for each predicted
-    one; counts where they fit, else per cent of the true class. Beyond, the
-    most frequent confusions, one a line.
+    one; counts where they fit, else percentages of the true class. For more
+    classes, the most frequent confusions, one per line.
 
-    Args: as of `classification_cells`.
+    Args: those of `classification_cells`.
     """
     num_classes = len(label_names)
     if num_classes > _MAX_MATRIX_CLASSES:
@@ -251,7 +251,7 @@ def _confused_pairs(
 ) -> str:
     """The most frequent errors: true class, predicted class, rows, share.
 
-    Of thousands of classes there is no room for a matrix.
+    There is no room for a matrix of thousands of classes.
     """
     support = np.bincount(labels, minlength=len(label_names))
     pairs = np.stack([labels, predictions], -1)[labels != predictions]

@@ -1,7 +1,7 @@
 """Naive Bayes on the same tokens, the baseline that a model has to beat.
 
 Multinomial naive Bayes (McCallum and Nigam 1998) by scikit-learn, over the counts of
-tokens in each row. It knows nothing of their order, and takes seconds.
+tokens in each row. It ignores their order, and takes seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bert_mgpu.tasks.classification.problem_types import MULTI, SINGLE
 
 NAME = "naive Bayes"
 _BLOCK = 20_000  # rows
-_MOST_CELLS = 50_000_000  # of tokens by label: a model holds three such tables, 1.2 GB
+_MOST_CELLS = 50_000_000  # of a labels-by-tokens table: a model holds three, 1.2 GB
 
 
 def scores(
@@ -29,10 +29,10 @@ def scores(
     *,
     problem_type: ProblemType,
 ) -> dict[str, dict[str, float]]:
-    """Name of a set -> its scores; empty where the task has no labels, or too many.
+    """Name of a set -> its scores; empty if the task has no labels, or too many.
 
-    A label without any row is never predicted; a set that has it gets no `eval_loss`,
-    which would be infinite.
+    A label without training rows is never predicted; a set that has it gets no
+    `eval_loss`, which would be infinite.
     """
     predict = {SINGLE.name: _single, MULTI.name: _multi}.get(problem_type.name)
     if predict is None:
@@ -77,11 +77,11 @@ def _counts(rows: Features, width: int) -> Any:
 def _single(
     counts: Any, truth: np.ndarray, sets: Mapping[str, Any], *, n_labels: int
 ) -> dict[str, np.ndarray]:
-    """Log probabilities [rows, labels]."""
+    """Name of a set -> log probabilities [rows, labels]."""
     from sklearn.naive_bayes import MultinomialNB
 
     model = MultinomialNB()
-    for first in range(0, len(truth), _BLOCK):  # partial_fit makes [rows, labels]
+    for first in range(0, len(truth), _BLOCK):  # partial_fit allocates [rows, labels]
         part = slice(first, first + _BLOCK)
         model.partial_fit(counts[part], truth[part], np.unique(truth))
     log_probs = {}
@@ -94,7 +94,7 @@ def _single(
 def _multi(
     counts: Any, truth: np.ndarray, sets: Mapping[str, Any], *, n_labels: int
 ) -> dict[str, np.ndarray]:
-    """Logits [rows, labels], from a model for each label."""
+    """Name of a set -> logits [rows, labels], from a model for each label."""
     models = [
         _single(counts, truth[:, label], sets, n_labels=2) for label in range(n_labels)
     ]

@@ -1,7 +1,7 @@
 """The interface of a problem type: one label per row, several, or a number.
 
-`problem_types.py` has the three. Losses and the answers of exports are computed in
-TensorFlow, the decisions and scores of whole sets in numpy and float64.
+`problem_types.py` has all three. Losses and the answers of exports are computed in
+TensorFlow, the decisions and scores of whole sets in NumPy and float64.
 Letters: B rows, L labels, W outputs of a row.
 """
 
@@ -17,13 +17,13 @@ import tensorflow as tf
 from bert_mgpu.core.task import Display, Predictions, ReadExamples, Trust
 from bert_mgpu.tasks.classification import metrics
 
-_MOST_BARS = 10  # labels of a prediction that people see with their probabilities
+_MOST_BARS = 10  # labels whose probabilities a displayed prediction has
 
 
 class Loss(NamedTuple):
     """The options of the training loss; the loss of evaluation has none.
 
-    weights: of each label, float32 [L], or None. focal_gamma: every loss is multiplied
+    weights: one per label, float32 [L], or None. focal_gamma: every loss is multiplied
     by (1 - probability of the true label) to this power (Lin et al. 2017).
     """
 
@@ -40,15 +40,15 @@ class ScoredRows(NamedTuple):
     logits: np.ndarray  # float32 [rows, W]
     labels: Sequence[str]
     thresholds: np.ndarray | None = None  # of each label's probability, float [L]
-    truth: np.ndarray = np.zeros(0)  # label_ids; of no meaning in a prediction
-    groups: np.ndarray | None = None  # of the rows, where there are: see ranking.py
-    examples: ReadExamples = list  # reads their texts
+    truth: np.ndarray = np.zeros(0)  # label_ids; meaningless when predicting
+    groups: np.ndarray | None = None  # the group of each row, if any: see ranking.py
+    examples: ReadExamples = list  # reads the texts of the rows
 
     @property
     def margins(self) -> np.ndarray:
-        """By how much the second of two labels leads: float64 [rows].
+        """How far the second of two labels is ahead of the first: float64 [rows].
 
-        It orders rows as the label's probability does, which is rounded near 0 and 1.
+        It orders rows as that label's probability does, which is rounded near 0 and 1.
         """
         return np.subtract(self.logits[:, 1], self.logits[:, 0], dtype=np.float64)
 
@@ -58,7 +58,7 @@ class ErrorRow(NamedTuple):
 
     truth: str
     predicted: str
-    probabilities: str  # of both; of a regression how far off
+    probabilities: str  # of both labels; for a regression, how far off it is
     place: tuple[int, int] | None = None  # in the confusion matrix
 
 
@@ -66,8 +66,8 @@ class ProblemType(abc.ABC):
     """One of the types "single", "multi" and "regression" of task.json."""
 
     name: str
-    huggingface_problem_type: str  # as in its config.json
-    metric = "eval_accuracy"  # that chooses the best model by default
+    huggingface_problem_type: str  # "problem_type" of its config.json
+    metric = "eval_accuracy"  # chooses the best model by default
     has_labels = True
 
     def width(self, labels: Sequence[str]) -> int:
@@ -76,7 +76,7 @@ class ProblemType(abc.ABC):
 
     @abc.abstractmethod
     def encode(self, row_labels: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
-        """`label_ids` [rows, ...] of the labels of rows; None where a row has none."""
+        """`label_ids` [rows, ...] for the labels of rows, which are None if unknown."""
 
     @abc.abstractmethod
     def weights(self, truth: np.ndarray, loss: Loss) -> np.ndarray:
@@ -92,11 +92,11 @@ class ProblemType(abc.ABC):
 
     @abc.abstractmethod
     def balanced(self, truth: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """Weights by which rare labels count as much as others: float32 [L]."""
+        """Weights that make rare labels count as much as frequent ones: float32 [L]."""
 
     @abc.abstractmethod
     def decide(self, scored: ScoredRows) -> Predictions:
-        """The predicted lines of each file."""
+        """The predictions for each result file."""
 
     @abc.abstractmethod
     def score(self, scored: ScoredRows) -> dict[str, float]:
@@ -112,11 +112,11 @@ class ProblemType(abc.ABC):
 
     @abc.abstractmethod
     def wrong(self, scored: ScoredRows) -> np.ndarray:
-        """Rows to show as errors: bool [rows]."""
+        """Whether to show each row as an error: bool [rows]."""
 
     @abc.abstractmethod
     def error_row(self, scored: ScoredRows, row: int) -> ErrorRow:
-        """One row in words, for the report."""
+        """A row of the table of errors, in words, for the report."""
 
     @abc.abstractmethod
     def cells(self, scored: ScoredRows) -> metrics.Cells:
@@ -129,7 +129,7 @@ class ProblemType(abc.ABC):
         """The tensors of an exported model, besides the logits [B, W]."""
 
     def attributes(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """label, probability and probabilities; labels and probabilities; or value."""
+        """label, probability, probabilities; or labels, probabilities; or value."""
         fields = dict(record)
         label = fields.pop("label", None)
         if isinstance(label, str):
@@ -140,7 +140,7 @@ class ProblemType(abc.ABC):
         return fields if label is None else {"labels": label} | fields
 
     def display(self, record: Mapping[str, Any]) -> Display:
-        """A prediction as people read it: its labels, and the highest probabilities."""
+        """A prediction for people to read: its labels and the highest probabilities."""
         if not self.has_labels:
             return Display(str(record["value"]))
         label = record["label"]
@@ -151,14 +151,14 @@ class ProblemType(abc.ABC):
         return Display(text, bars)
 
     def confusion(self, scored: ScoredRows) -> np.ndarray | None:
-        """Rows by true label (down) and predicted label, int [L, L], or None."""
+        """Row counts by true label (down) and predicted label, int [L, L], or None."""
         return None
 
     def confidence(self, scored: ScoredRows) -> metrics.Cells:
-        """How often predictions of a probability are right; empty if not known."""
+        """How often predictions of some probability are right; empty if not known."""
         return []
 
     def tables(self, scored: ScoredRows) -> list[str]:
-        """Tables that an evaluation logs below its line of scores."""
+        """Tables that an evaluation logs below the line of its scores."""
         cells = self.cells(scored)
         return [metrics.aligned(cells)] if cells else []

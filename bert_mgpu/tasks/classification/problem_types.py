@@ -22,7 +22,7 @@ from bert_mgpu.tasks.classification.problem_type import (
 )
 from bert_mgpu.tasks.classification.records import LabelRecords
 
-_WORST, _FEWEST_WORST = 0.1, 20  # rows of a regression that are shown as errors
+_WORST, _FEWEST_WORST = 0.1, 20  # share and least number of rows shown as errors
 
 
 class Single(ProblemType):
@@ -67,7 +67,7 @@ class Single(ProblemType):
 
     @staticmethod
     def _classes(scored: ScoredRows) -> np.ndarray:
-        """The predicted classes. Of two labels a threshold is that of the second."""
+        """The predicted classes. A threshold is that of the second of two labels."""
         if scored.thresholds is None:
             return scored.logits.argmax(-1)
         second = np.exp(metrics.log_softmax(scored.logits))[:, 1]
@@ -153,8 +153,8 @@ class Multi(ProblemType):
         return np.ones(len(truth), np.float32)
 
     def losses(self, logits: tf.Tensor, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
-        """The losses of rows. A label's weight is that of the rows that have it; others
-        have weight 1 (`pos_weight` of PyTorch's BCEWithLogitsLoss).
+        """The losses of rows. A label's weight applies to rows that have it; all others
+        have weight 1 (as with `pos_weight` of PyTorch's BCEWithLogitsLoss).
         """
         truth = tf.cast(truth, tf.float32)
         losses = tf.nn.sigmoid_cross_entropy_with_logits(truth, logits)  # [B, L]
@@ -168,7 +168,7 @@ class Multi(ProblemType):
         return truth.sum(0, dtype=np.int64)
 
     def balanced(self, truth: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """The number of rows without the label for each row that has it."""
+        """The number of rows without the label, per row that has it."""
         counts = np.maximum(self.counts(truth, labels), 1)
         return np.maximum((len(truth) - counts) / counts, 1e-3).astype(np.float32)
 
@@ -259,7 +259,7 @@ class Regression(ProblemType):
         return np.zeros(0, np.float32)
 
     def decide(self, scored: ScoredRows) -> Predictions:
-        texts = [*map(str, scored.logits[:, 0])]  # the fewest digits of each float32
+        texts = [*map(str, scored.logits[:, 0])]  # the shortest form of each float32
         values = [*map(float, texts)]
         records = [{"value": value} for value in values]
         return Predictions(texts, np.array(values)[:, None], records)

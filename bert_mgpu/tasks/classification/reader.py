@@ -28,7 +28,7 @@ def read_label(task: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Any:
 
 
 def number(cell: str) -> float:
-    """The label of a regression. Raises ValueError where it is no finite number."""
+    """The label of a regression. Raises ValueError if it is not a finite number."""
     try:
         value = math.nan if "_" in cell else float(cell)  # Python reads 1_5 as 15
     except ValueError:

@@ -1,4 +1,4 @@
-"""The records of predictions.jsonl, each made when it is asked for.
+"""The records of predictions.jsonl, each made on demand.
 
 Letters: R rows, L labels.
 """
@@ -14,14 +14,14 @@ import numpy as np
 class LabelRecords(Sequence[dict[str, Any]]):
     """The chosen label or labels of each row, with the probability of every label.
 
-    Of hundreds of labels, the dictionaries of a whole set take far more memory than
-    its probabilities.
+    With hundreds of labels, the dictionaries of a whole set would take far more memory
+    than its probabilities.
     """
 
     def __init__(
         self, chosen: Sequence[Any], probabilities: np.ndarray, labels: Sequence[str]
     ):
-        """chosen: [R]; probabilities: [R, L]."""
+        """chosen: for R rows; probabilities: [R, L]."""
         self._chosen, self._probabilities, self._labels = chosen, probabilities, labels
 
     def __len__(self) -> int:

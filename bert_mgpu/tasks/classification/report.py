@@ -1,4 +1,4 @@
-"""What report.html shows of an evaluated set: scores by label, and what is wrong."""
+"""What report.html shows of an evaluated set: scores by label, and mistakes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONFIDENCE = (
 def of_set(
     problem_type: ProblemType, scored: ScoredRows, examples: ReadExamples
 ) -> SetReport:
-    """examples: reads the texts of the set, where there are errors."""
+    """The report of a labelled set. examples: reads its texts, if there are errors."""
     blocks: list[Block] = []
     if cells := problem_type.cells(scored):
         blocks.append(ReportTable(cells, "wnnnn"))

@@ -27,13 +27,13 @@ def lines(
 ) -> list[str]:
     """A JSON object for each group, in the order of its first row in the file.
 
-    Rows of the same probability, as it is written, are ordered by their scores; those
-    that tie by their texts, then by their lines.
+    Rows whose probabilities are equal once rounded are ordered by their scores, tied
+    rows by their texts, then by their lines.
 
-    Args: of each row of the set
+    Args: for each row of the set
       groups, scores: see `ranking.ranked`.
-      probabilities: of the second label, float [R].
-      has_slots: whether groups are slots of ads.
+      probabilities: those of the second label, float [R].
+      has_slots: whether all groups are slots of ads.
     """
     of_group, of_row = _OF_ADS if has_slots else _OF_GROUPS
     found = ranking.ranked(groups, scores)
@@ -63,7 +63,7 @@ def lines(
 
 
 def _ad(example: Example) -> Fields:
-    """The ad with one mark in its slot, and the place of that, in characters."""
+    """The ad with one mark in its slot, and the mark's start and end in characters."""
     ad = ad_slots.slot_key(example.text_b) or ""
     start = ad_slots.slots(ad)[0].start
     return {"ad": ad, "slot": [start, start + len(SLOT_CHARACTER)]}
@@ -84,6 +84,6 @@ def _texts(example: Example) -> Fields:
 
 
 _Making = tuple[Callable[[Example], Fields], Callable[[Example], Fields]]
-# Of a group, of a row.
+# The fields of a group, and those of a row.
 _OF_ADS: _Making = _ad, _phrase
 _OF_GROUPS: _Making = _group, _texts

@@ -1,6 +1,6 @@
-"""Classification and regression of texts and pairs, as google-research/bert's.
+"""Classification and regression of texts and pairs, as in google-research/bert.
 
-Shapes: R rows of tokens, S examples of a row, B = R * S examples, W outputs of each.
+Shapes: R rows of tokens, S examples per row, B = R * S examples, W outputs of each.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Classification(FinetuningTask):
     ):
         """max_segments, doc_stride: see `Segments`; segment_pooling: `segments.pool`.
 
-        thresholds: of each label's probability, float [labels]; None: the usual.
+        thresholds: for each label's probability, float [labels]; None: the default.
         has_slots: whether groups of rows are slots of ads.
         """
         self.name = name
@@ -136,7 +136,7 @@ class Classification(FinetuningTask):
                 params, batch, first_tokens, dropout_key=dropout_key
             )  # [R, S, H]
             vectors = tf.reshape(last, [-1, last.shape[-1]])
-            # From here on its rows are examples.
+            # From here on, a row is one example.
             dropout_key = _times(dropout_key, first_tokens.shape[1])
         pooled = bert.pool(params, vectors)
         return heads.classification_logits(
@@ -146,8 +146,8 @@ class Classification(FinetuningTask):
     def _of_segments(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> tf.Tensor:
-        """One vector of each row of several segments: float32 [R, H]."""
-        parts, is_real = segments_lib.split(batch, self.segments.length)  # K of a row
+        """One vector for each row, pooled over its segments: float32 [R, H]."""
+        parts, is_real = segments_lib.split(batch, self.segments.length)  # K per row
         first_tokens = bert.first_tokens(parts)  # [R * K, 1]
         of_segments = _times(dropout_key, is_real.shape[1])
         last = self._encode(
@@ -219,7 +219,7 @@ class Classification(FinetuningTask):
         return named | {"logits": logits}
 
     def metrics(self, rows: Features) -> list[str]:
-        """The names of the scores that rows like these get."""
+        """The names of the scores that an evaluation of these rows gives."""
         # The scores of random outputs have these names.
         logits = np.random.default_rng(0).normal(size=(len(rows), self._width))
         outputs = {"logits": logits.astype(np.float32)}
@@ -236,7 +236,7 @@ class Classification(FinetuningTask):
 
 
 def _times(dropout_key: DropoutKey | None, factor: int) -> DropoutKey | None:
-    """The key where each row has become so many."""
+    """The key for a batch in which each row has become `factor` rows."""
     if dropout_key is None:
         return None
     return dropout_key._replace(first_row=dropout_key.first_row * factor)
@@ -255,12 +255,12 @@ def featurise(
     problem_type: ProblemType = SINGLE,
     second_ids: Callable[[Sequence[str]], Ragged] | None = None,
 ) -> Features:
-    """Rows [CLS] a [SEP] or [CLS] a [SEP] b [SEP], of token types 0 and 1.
+    """Rows [CLS] a [SEP] or [CLS] a [SEP] b [SEP], with token types 0 and 1.
 
-    max_segments, doc_stride: of single texts, see `Segments`. second_ids: see
+    max_segments, doc_stride: for single texts, see `Segments`. second_ids: see
     `pair_rows`.
-    Their notes hold the lengths before truncation. Rows without a label get label_ids
-    that nothing reads.
+    Notes hold the lengths before truncation. Rows without a label get label_ids that
+    nothing reads.
     """
     segments = Segments(max_seq_length, max_segments, doc_stride)
     rows = pair_rows(

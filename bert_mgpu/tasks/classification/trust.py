@@ -1,4 +1,4 @@
-"""How far scores can be trusted: intervals, a floor, one answer for all.
+"""How far scores can be trusted: intervals, floors, and one answer for all rows.
 
 Letters: R rows, C classes, L labels, T draws.
 """
@@ -13,18 +13,18 @@ from bert_mgpu.core import intervals
 from bert_mgpu.core.task import Trust
 from bert_mgpu.tasks.classification import metrics
 
-_MOST_CELLS = 10_000  # of a confusion matrix that is drawn a thousand times
-_FEWEST = 20  # rows of which one answer says something
+_MOST_CELLS = 10_000  # of a confusion matrix that is resampled a thousand times
+_FEWEST = 20  # rows; one answer for fewer of them means little
 _NEARLY_ALL = 0.95
-_TOO_OFTEN = 1.1  # times as often as it is true
-_NARROW = 0.1  # the deviation of values over that of the truth
+_TOO_OFTEN = 1.1  # how many times as often an answer is given as it is true
+_NARROW = 0.1  # standard deviation of predictions, relative to that of the labels
 _LEAST_PROBABILITIES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 
 def of_classes(
     truth: np.ndarray, predicted: np.ndarray, labels: Sequence[str]
 ) -> Trust:
-    """truth, predicted: int [R]."""
+    """How far scores of single labels can be trusted. truth, predicted: int [R]."""
     right, rows = int((truth == predicted).sum()), len(truth)
     found = {"eval_accuracy": intervals.wilson(right, rows)}
     if not rows:
@@ -46,9 +46,9 @@ def of_classes(
 def confidence_cells(
     truth: np.ndarray, predicted: np.ndarray, logits: np.ndarray
 ) -> metrics.Cells:
-    """How many predictions have a probability, and how many of those are right.
+    """How many predictions reach a probability, and how many of those are right.
 
-    A line for each least probability that some of the rows have, the first for all.
+    A line for each least probability that some rows reach; the first is for all rows.
     truth, predicted: int [R]; logits: [R, C].
     """
     log_probs = metrics.log_softmax(logits)
@@ -63,26 +63,26 @@ def confidence_cells(
 
 
 def _f1(counts: np.ndarray) -> np.ndarray:
-    """F1 of each class, NaN of those that do not occur: [T, C, C] -> [T, C]."""
+    """F1 of each class, NaN for those that do not occur: [T, C, C] -> [T, C]."""
     both = counts.sum(-1) + counts.sum(-2)
     right = 2 * np.diagonal(counts, axis1=-2, axis2=-1)
     return np.where(both > 0, right / np.maximum(both, 1), np.nan)
 
 
 def positive_f1(counts: np.ndarray) -> np.ndarray:
-    """As scikit-learn's of the second class, 0 where it does not occur: [T]."""
+    """F1 of the second class, as in scikit-learn; 0 if it does not occur: [T]."""
     return np.nan_to_num(_f1(counts)[:, 1])
 
 
 def macro_f1(counts: np.ndarray) -> np.ndarray:
-    """As scikit-learn's, over the classes that occur: int [T, C, C] -> [T]."""
+    """Macro F1, as in scikit-learn, over classes that occur: int [T, C, C] -> [T]."""
     return np.nanmean(_f1(counts), -1)
 
 
 def of_label_sets(
     truth: np.ndarray, chosen: np.ndarray, labels: Sequence[str]
 ) -> Trust:
-    """truth, chosen: 0 or 1, [R, L]."""
+    """How far scores of label sets can be trusted. truth, chosen: 0 or 1, [R, L]."""
     rows = len(truth)
     right = int((truth == chosen).all(-1).sum())
     found = {"eval_accuracy": intervals.wilson(right, rows)}
@@ -99,7 +99,7 @@ def of_label_sets(
 
 
 def of_values(truth: np.ndarray, predicted: np.ndarray) -> Trust:
-    """Of a regression, whose score is the mean squared error: float [R]."""
+    """How far the mean squared error of a regression can be trusted: float [R]."""
     if not len(truth):
         return Trust()
     truth, predicted = truth.astype(np.float64), predicted.astype(np.float64)

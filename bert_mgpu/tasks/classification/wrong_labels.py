@@ -1,10 +1,10 @@
 """Labels that are likely wrong, by a quick model that has not seen the row.
 
-The model is a logistic regression on TF-IDF of characters, learnt by stochastic
+The model is a logistic regression on TF-IDF of character n-grams, learnt by stochastic
 gradient descent (scikit-learn): for each of five folds it learns from the other four.
 Confident learning (Northcutt et al. 2021, "Confident Learning: Estimating Uncertainty
-in Dataset Labels") then doubts a label where another one is as probable as it is, on
-average, in the rows that have it.
+in Dataset Labels") then doubts the label of a row if another label is as probable there
+as, on average, in the rows that have that other label.
 Letters: R rows, L labels.
 """
 
@@ -20,9 +20,9 @@ from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks.data_checks import Doubt, Doubts
 
 FOLDS = 5
-_FEW = 2 * FOLDS  # texts of a label, from which it is neither learnt nor doubted
-_LONGEST_GRAM, _MOST_GRAMS = 4, 50_000  # characters; kinds of them
-_READ = 1000  # characters of a text
+_FEW = 2 * FOLDS  # texts; a label with fewer is neither learnt nor doubted
+_LONGEST_GRAM, _MOST_GRAMS = 4, 50_000  # characters; different n-grams
+_READ = 1000  # characters of a text that are read
 _DECAY, _EPOCHS, _SEED = 1e-4, 20, 0
 
 
@@ -54,7 +54,7 @@ def find(examples: Sequence[Example]) -> Doubts:
 
 
 def suggested(probabilities: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """The most probable label of each row that is not its own: int64 [R]."""
+    """The most probable label other than its own, for each row: int64 [R]."""
     others = probabilities.copy()
     others[np.arange(len(truth)), truth] = -1
     return others.argmax(1)
@@ -64,8 +64,9 @@ def doubted(probabilities: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Rows off the diagonal of the confident joint, the most doubtful first.
 
     probabilities: float [R, L], of models that have not seen the row; truth: int [R].
-    A label's threshold is its mean probability in its own rows. Of the labels that
-    reach theirs in a row the most probable one is meant. Rows are sorted by how much
+    A label's threshold is its mean probability over the rows that have it. Of the
+    labels that reach their thresholds in a row, the most probable one is taken for the
+    true one; rows whose own label is another are doubted. They are sorted by how much
     more probable the most probable other label is than the row's own.
     """
     rows = np.arange(len(truth))
@@ -81,7 +82,7 @@ def doubted(probabilities: np.ndarray, truth: np.ndarray) -> np.ndarray:
 def out_of_fold(examples: Sequence[Example], truth: np.ndarray) -> np.ndarray:
     """The probabilities of models that have not seen a row's text: float [R, L].
 
-    truth: int [R], each of the L labels several times.
+    truth: int [R]; each of the L labels occurs several times.
     """
     from sklearn.linear_model import SGDClassifier
     from sklearn.model_selection import StratifiedKFold
@@ -110,12 +111,12 @@ def out_of_fold(examples: Sequence[Example], truth: np.ndarray) -> np.ndarray:
 
 
 def _keys(examples: Sequence[Example]) -> list[int]:
-    """Equal for equal texts."""
+    """Hashes of the texts of examples, equal for equal texts."""
     return [hashing.text_key(one.text_a, one.text_b) for one in examples]
 
 
 def _matrix(examples: Sequence[Example]) -> Any:
-    """Sparse [R, features]: of pairs each text, and what both have."""
+    """Sparse [R, features]; for pairs: both texts, their product and difference."""
     from scipy import sparse
     from sklearn.feature_extraction.text import TfidfVectorizer
 

@@ -1,4 +1,4 @@
-"""The records of a pretraining run, found in its files and checked."""
+"""Finds the records of a pretraining run in its files, and checks them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _SUFFIX = ".tfrecord"
 
 
 def find_files(named: str, flag: str) -> list[str]:
-    """The files that comma-separated names, globs and folders name, sorted.
+    """The files that comma-separated names, globs and folders stand for, sorted.
 
-    A folder names all its *.tfrecord, as in bert-ad. Raises UserError where one names
-    nothing.
+    A folder stands for all its *.tfrecord files, as in bert-ad. Raises UserError for a
+    name that stands for no file.
     """
     paths = []
     for name in filter(None, map(str.strip, named.split(","))):
@@ -64,7 +64,7 @@ def files_of(config: PretrainConfig) -> dict[str, list[str]]:
 
 
 def _facts(file: str) -> dict[str, Any]:
-    """The facts that create_pretraining_data.py wrote beside a file, if it made it."""
+    """The facts that create_pretraining_data.py wrote beside a file; {} if none."""
     path = pathlib.Path(file)
     try:
         facts = files.read_json(path.with_name(f".{path.name}.json"))
@@ -96,7 +96,7 @@ def _check_vocabulary(file: str, model: Pretrained) -> None:
 
 
 def _check_count(file: str, count: int, skip_bad: bool) -> None:
-    """Finds a copy that broke off between two records, and so looks whole."""
+    """Finds a copy that was cut off between two records, and so looks complete."""
     written = _facts(file).get("rows", count)
     if count > written or (count < written and not skip_bad):
         side = f".{os.path.basename(file)}.json"
@@ -111,10 +111,10 @@ def _check_count(file: str, count: int, skip_bad: bool) -> None:
 class RecordDataset:
     """The records of a run as rows (a `run.Data`)."""
 
-    flag = "input_file"  # that names the files
+    flag = "input_file"  # the one that names the files
     task: Mapping[str, Any] = types.MappingProxyType(
         {}
-    )  # later runs need nothing of it
+    )  # later runs need nothing from it
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class RecordDataset:
         )
 
     def _has_next_sentence_labels(self) -> bool:
-        """Whether the rows have next_sentence_labels: all of them, or none."""
+        """Whether rows have next_sentence_labels. Raises UserError if only some do."""
         example: dict[bool, str] = {}  # a file with them, a file without
         for split, indices in self._indices.items():
             for file, index in zip(self._files[split], indices, strict=True):
@@ -197,7 +197,7 @@ class RecordDataset:
         return True in example
 
     def _check_masks(self) -> None:
-        """Raises UserError where nothing would be masked."""
+        """Raises UserError if --masking does not fit a file, or no token is masked."""
         config = self._config
         for split, indices in self._indices.items():
             files = self._files[split]
@@ -215,7 +215,7 @@ class RecordDataset:
                         f"{file}: has rows without a second text: --masking=infill"
                         " masks a part of that: pass another --masking"
                     )
-            if self._masking:  # whether any is masked is known when masks are drawn
+            if self._masking:  # what is masked is only known once masks are drawn
                 continue
             if not any(index.counts.any() for index in indices):
                 raise UserError(f"{listed(files, 3)}: no token is masked")
@@ -231,7 +231,7 @@ class RecordDataset:
                 )
 
     def _most(self, split: str) -> int | None:
-        """The number of rows of a set that are read at most; None: all."""
+        """The largest number of rows of a set to read; None: all of them."""
         config = self._config
         if split != "dev":
             return None
@@ -272,7 +272,7 @@ class RecordDataset:
         return []
 
     def check(self, split: str, scored: Any) -> None:
-        """Raises UserError where the masks that were drawn mask nothing."""
+        """Raises UserError if the masks that were drawn mask no token."""
         if not scored["masked_lm_counts"]:
             raise UserError(
                 f"{self.named(split)}: --masking={self._config.masking} masks no"

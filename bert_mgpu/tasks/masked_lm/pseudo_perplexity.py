@@ -1,6 +1,6 @@
 """Pseudo-perplexity of sentences (Salazar et al. 2020), one word masked at a time.
 
-Letters: L lines, W words of all lines, B rows, P pieces of a word at most.
+Letters: L lines, W words in all lines, B rows, P pieces of the longest word.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 
 class MaskedWords:
-    """Rows in each of which one word of a line is masked (`core.rows.Rows`)."""
+    """Rows that each have one word of a line masked (a `core.rows.Rows`)."""
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, max_length: int):
-        """max_length: tokens with [CLS] and [SEP]; longer lines are cut."""
+        """max_length: tokens of a row with [CLS] and [SEP]; longer lines are cut."""
         self._tokenizer = tokenizer
         ids = tokenizer.batch_ids(texts)
         most = max_length - 2
@@ -33,7 +33,7 @@ class MaskedWords:
         self.lines = Ragged.from_rows([row.tolist() for row in kept])  # L rows
         continues = whole_words.continuing(tokenizer.tokens)[self.lines.values]
         continues[self.lines.offsets[:-1][self.lines.lengths > 0]] = False
-        self._starts = np.flatnonzero(~continues)  # of words among all tokens, W
+        self._starts = np.flatnonzero(~continues)  # of words, among all tokens, [W]
         self.target_counts = np.diff(np.append(self._starts, len(continues)))  # pieces
         line_of_token = np.repeat(np.arange(len(texts)), self.lines.lengths)
         self._line = line_of_token[self._starts]
@@ -56,7 +56,7 @@ class MaskedWords:
             for index in pieces:
                 tokens[index] = tokenizer.mask_id
             ids.append([tokenizer.cls_id, *tokens, tokenizer.sep_id])
-            positions.append([index + 1 for index in pieces])  # behind [CLS]
+            positions.append([index + 1 for index in pieces])  # after [CLS]
         return Features(
             {
                 "input_ids": Ragged.from_rows(ids),
@@ -74,8 +74,8 @@ class MaskedWords:
         """The tokens of each line with their probabilities, and its perplexity.
 
         losses: float [W, P], -log p of each piece of each word. As in bert-ad, the
-        perplexity is exp(sum of all losses / words); a line without words has none, nor
-        has one whose perplexity is no finite number: JSON has none.
+        perplexity is exp(sum of all losses / words). It is None for a line without
+        words, and where it is not finite, since JSON has no such numbers.
         """
         tokens = self._tokenizer.tokens
         is_piece = np.arange(losses.shape[1]) < self.target_counts[:, None]
@@ -96,17 +96,17 @@ class MaskedWords:
 
 
 def _perplexity(loss: float) -> float | None:
-    """None where it is too large for a number: that of a loss above 709."""
+    """exp(loss), or None where that is too large for a float: for a loss above 709."""
     with np.errstate(over="ignore"):
         found = float(np.exp(loss))
     return found if math.isfinite(found) else None
 
 
 class Scoring(Pretraining):
-    """A task whose outputs are -log p of every masked piece, of rows not packed."""
+    """A task whose outputs are -log p of each masked piece. Its rows are not packed."""
 
     def __init__(self, bert_config: BertConfig, max_seq_length: int, pieces: int):
-        """pieces: P."""
+        """pieces: P, to which the outputs are padded."""
         super().__init__(bert_config, max_seq_length, next_sentence=False)
         self._pieces = pieces
 

@@ -1,7 +1,7 @@
-"""Masked language model and next sentence, as google-research/bert's pretraining.
+"""Masked language model and next sentence prediction, as in google-research/bert.
 
-Shapes: R rows of tokens, S examples of a row, B = R * S examples, P masked tokens of a
-row, M = R * P, V vocabulary.
+Shapes: R rows of tokens, S examples per row, B = R * S examples, P masked tokens per
+row, M = R * P, V tokens in the vocabulary.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEW_HEAD_WARNING = (
 
 
 class _Losses(NamedTuple):
-    """-log p of every masked token and every example, and whether p is the largest."""
+    """-log p of each masked token and each example, and whether p is the largest."""
 
     masked: tf.Tensor  # float32 [M]
     masked_hit: tf.Tensor  # bool [M]
@@ -39,7 +39,7 @@ class _Losses(NamedTuple):
 
 
 class Pretraining:
-    """Two losses with denominators of their own (a `task.Task`)."""
+    """The pretraining task (a `core.task.Task`): losses with separate denominators."""
 
     name = "pretraining"
     labels: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Pretraining:
         *,
         recompute: str = "none",
     ):
-        """next_sentence: rows are labelled by whether their second text follows."""
+        """next_sentence: whether rows have labels for next sentence prediction."""
         self.max_seq_length = max_seq_length
         self._config = bert_config
         self._next_sentence = next_sentence
@@ -91,11 +91,11 @@ class Pretraining:
         return sums
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
-        """Sums of each example: float32 [B]."""
+        """Sums for each example: float32 [B]."""
         batch = _with_targets(batch)
         losses = self._losses(params, batch, None)
         weights = batch[WEIGHTS]  # [R, P]
-        # The mask numbers the examples of a row from 1.
+        # The input mask numbers the examples of a row from 1.
         per_row = bert.first_tokens(batch).shape[1]
         index = tf.gather(batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1
         rows = tf.range(weights.shape[0])[:, None]
@@ -157,12 +157,12 @@ class Pretraining:
     def scored_rows(
         self, outputs: Outputs, rows: Rows, examples: ReadExamples
     ) -> dict[str, float]:
-        """Sums over the set, and the number of its "rows"."""
+        """Sums over the set, and its number of "rows"."""
         sums = {name: float(np.sum(v, dtype=np.float64)) for name, v in outputs.items()}
         return sums | {"rows": len(rows)}
 
     def scores(self, scored: Mapping[str, float]) -> dict[str, Any]:
-        """Means over all masked tokens, at least one, and over all rows."""
+        """Means over all masked tokens (at least one is needed) and over all rows."""
         count = scored["masked_lm_counts"]
         scores = {
             "loss": scored["masked_lm_losses"] / count,
@@ -177,7 +177,7 @@ class Pretraining:
         return scores | {"perplexity": float(np.exp(scores["masked_lm_loss"]))}
 
     def results(self, scores: Mapping[str, Any], step: int) -> dict[str, Any]:
-        """Google's six keys in its order, then ours."""
+        """Google's six keys in Google's order, then those of this project."""
         return {"global_step": step, **scores}
 
     def summary(self, scored: Any, scores: Mapping[str, Any]) -> list[str]:
@@ -185,7 +185,7 @@ class Pretraining:
 
 
 def _with_targets(batch: Batch) -> Batch:
-    """The batch; where none of its rows has a target, with one of no weight in each."""
+    """The batch; if it has no targets, each of its rows gets one with weight 0."""
     if POSITIONS in batch:
         return batch
     none = tf.zeros([batch["input_ids"].shape[0], 1], tf.int32)

@@ -1,1 +1,1 @@
-"""Texts rewritten: tokens are kept, deleted and written."""
+"""Rewriting of texts: tokens are kept or deleted, and new ones are written."""

@@ -1,4 +1,4 @@
-"""How much is changed, and how much of it rightly, by --keep_bias.
+"""How many places are changed at each --keep_bias, and how many rightly.
 
 Letters: n places whose tags are known, C tags.
 """
@@ -12,26 +12,26 @@ import numpy as np
 from bert_mgpu.core import terminal
 
 BIASES = (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0)
-_WIDTH = 10  # columns of the terminal
+_WIDTH = 10  # characters of a column
 
 
 class Point(NamedTuple):
-    """The places that are changed with one bias."""
+    """The places that are changed at one bias."""
 
     bias: float
     changed: int
-    precision: float  # of these the share whose tag is right
-    recall: float  # of the places that are to be changed
-    f05: float  # precision counts twice as much
+    precision: float  # the share of these whose tag is right
+    recall: float  # the share of the places to change that get the right tag
+    f05: float  # F0.5: precision counts twice as much as recall
 
 
 def matters(truth: np.ndarray) -> bool:
-    """Whether a place may be left as it is: not where all are slots."""
+    """Whether any place is to be left as it is, which slots never are."""
     return bool((truth == 0).any())
 
 
 def points(scores: np.ndarray, truth: np.ndarray) -> list[Point]:
-    """A point for each bias. A place is changed where its tag is not 0.
+    """A point for each bias. A place is changed if its tag is not 0.
 
     scores: log p of the tags, float [n, C]; truth: int [n].
     """
@@ -50,7 +50,7 @@ def points(scores: np.ndarray, truth: np.ndarray) -> list[Point]:
 
 
 def table(scores: np.ndarray, truth: np.ndarray) -> str:
-    """The points as a table of the log."""
+    """The points as a table for the log."""
     rows = [["--keep_bias", "places", "precision", "recall", "f0.5"]]
     for point in points(scores, truth):
         shares = (f"{value:.4f}" for value in point[2:])

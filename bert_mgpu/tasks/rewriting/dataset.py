@@ -1,7 +1,7 @@
-"""Texts and what they become, as rows of tokens.
+"""Texts and what they are to become, as rows of tokens.
 
-An example has a row that is tagged and, where something is written, a second one with
-[MASK] for each token that is written: see `rows`.
+An example has a row that is tagged and, if something is to be written, a second one
+with [MASK] for each token to write: see `rows`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from bert_mgpu.text.edits import Edits, Tokens, edits_of
 from bert_mgpu.text.rewrite_source import RewriteSource, source_of
 from bert_mgpu.text.tokenization import Tokenizer
 
-# Unread: of the row that is tagged the tokens before which slots stand, and whether all
-# tokens of the text are in the row: int32 [...] and [1].
+# Names in `Features.unread`, of values of the tagged row: the tokens before which slots
+# stand, int32 [...], and whether the row has all tokens of the text, int32 [1].
 SLOTS, WHOLE = "slots", "whole"
 MASKED_IDS = "masked_lm_ids"
-SHOWN = 20  # lines of pairs that are named
-COPIED = 1000  # pairs whose texts are scored as they are
+SHOWN = 20  # maximum number of left-out pairs whose lines are named
+COPIED = 1000  # maximum number of pairs for which copying is scored
 _BLOCK = 4096  # examples whose edits are found together
 
 
 class PairTarget(NamedTuple):
-    """What a text becomes, as the model learns it."""
+    """What a text is to become, as the model learns it."""
 
-    edits: Edits | None  # None: not to be made by tags
+    edits: Edits | None  # None: tags cannot make the target
     kept: int  # tokens of the source that the target has, too
     size: int  # tokens of the target
-    in_row: int  # written tokens that stand in the source or the context
+    in_row: int  # written tokens that the source or the context has, too
 
 
 class _Made(NamedTuple):
@@ -58,7 +58,7 @@ def featurise(
     max_insert: int,
     slot_marker: str,
 ) -> Features:
-    """The rows of examples; those whose label is a text teach what becomes of them.
+    """The rows of examples; a label, if there is one, is what its text is to become.
 
     `notes` also says what there is to learn: see `_Statistics`.
     """
@@ -119,16 +119,16 @@ def featurise(
 
 
 def slots_of(source: RewriteSource) -> list[int]:
-    """The tokens before which slots stand; those that stand together are one."""
+    """The tokens before which slots stand; adjacent slots count as one."""
     return sorted({*source.slot_tokens})
 
 
 def true_edits(
     sources: Sequence[RewriteSource], targets: Sequence[Tokens]
 ) -> list[Edits | None]:
-    """The scripts that make the targets, where there are slots by writing there alone.
+    """The scripts that make the targets; for a text with slots, they write only there.
 
-    None where a text with slots differs from its target elsewhere.
+    None if a text with slots differs from its target elsewhere, too.
     """
     pairs = zip(sources, targets, strict=True)
     free = edits_of([(own.ids, target) for own, target in pairs if not own.slots])
@@ -145,7 +145,7 @@ def _targets(
     *,
     tokenizer: Tokenizer,
 ) -> list[PairTarget | None]:
-    """What becomes of each text; None where that is not known."""
+    """What each text is to become; None if that is not known."""
     texts = {n: each.label for n, each in enumerate(examples) if each.label is not None}
     ids = [tokenizer.ids(text) for text in texts.values()]
     edits = true_edits([sources[number] for number in texts], ids)
@@ -171,7 +171,7 @@ def _rows(
     max_seq_length: int,
     max_insert: int,
 ) -> list[_Made]:
-    """The row that is tagged, and the one that is written, where there is any."""
+    """The row that is tagged and, if anything is to be written, the one with masks."""
     slots = slots_of(source)
     row = layout(context, source.ids, special, max_length=max_seq_length)
     fitting = len(row.tokens)
@@ -210,25 +210,25 @@ def _rows(
 
 
 class _Statistics:
-    """What there is to learn from the pairs of a set, and what is not."""
+    """What can be learnt from the pairs of a set, and what cannot."""
 
     def __init__(self) -> None:
         self.cut = 0
         self.notes: dict[str, Any] = {
             "pairs": 0,  # with a target
             "equal": 0,  # whose target is the text
-            "copying": 0.0,  # SARI of the first texts as they are, summed
-            "learnt": 0,  # of which a tag at least is learnt
-            "kept": 0,  # tokens of sources that are kept
-            "longest": 0,  # tokens of the longer text of each pair
-            "written": 0,  # tokens
-            "in_row": 0,  # of those, tokens that the input has
-            "slot_counts": {},  # slots of a pair -> pairs
-            "slot_lengths": {},  # tokens of a slot -> slots
-            "too_long": 0,  # pairs with a longer slot than max_insert
+            "copying": 0.0,  # SARI of copying, summed over the first COPIED pairs
+            "learnt": 0,  # pairs with at least one tag to learn
+            "kept": 0,  # tokens of the sources that are kept
+            "longest": 0,  # tokens of the longer text of each pair, summed
+            "written": 0,  # tokens to write
+            "in_row": 0,  # of these, tokens that the input has, too
+            "slot_counts": {},  # number of slots in a pair -> number of pairs
+            "slot_lengths": {},  # number of tokens in a slot -> number of slots
+            "too_long": 0,  # pairs with a slot of more than max_insert tokens
             "misplaced": 0,  # pairs that differ outside of their slots
-            "lines": [],  # the first ones of both
-            "lost_slots": 0,  # for which a row has no room
+            "lines": [],  # of the first pairs of these two kinds
+            "lost_slots": 0,  # slots for which a row has no room
         }
 
     def add(
@@ -269,5 +269,5 @@ class _Statistics:
 
 
 def _increase(table: dict[str, int], number: int) -> None:
-    """Counts a number; JSON has texts as keys."""
+    """Counts a number, as a string, since keys of JSON are strings."""
     table[str(number)] = table.get(str(number), 0) + 1

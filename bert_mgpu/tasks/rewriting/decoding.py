@@ -1,4 +1,4 @@
-"""From the tags of texts to rewritings: drafts, what is written, their order."""
+"""From the tags of texts to rewritings: drafts are made, filled and ranked."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from bert_mgpu.tasks.rewriting.filling import DraftText, Filled, Filler, Vocabul
 from bert_mgpu.tasks.rewriting.rows import special_of
 from bert_mgpu.text.tokenization import Tokenizer
 
-TAGS, REWRITINGS = "tag_scores", "rewritings"  # outputs: log p of tags; by example
-_WITH_SLOTS = 5  # rewritings of a text that has slots
-_BLOCK = 1024  # texts that are written together
+TAGS, REWRITINGS = "tag_scores", "rewritings"  # log p of tags; lists by example
+_WITH_SLOTS = 5  # rewritings by default of a text that has slots
+_BLOCK = 1024  # texts that are rewritten together
 
 
 class TokenRewriting(NamedTuple):
-    """A text with what becomes of its tokens."""
+    """A rewriting of a text, as tokens."""
 
     keeps: list[bool]  # of each token that the row has
-    counts: list[int]  # of the tokens written before each, and, last, at the end
+    counts: list[int]  # of the tokens written before each and, last, at the end
     written: list[int]  # ids
-    score: float  # log p of its tags, and of several the mean one of what is written
+    score: float  # log p of its tags; if one of several, plus mean log p of words
     rounds: int  # passes in which it was written
 
 
 class Tagged(NamedTuple):
-    """The row of an example that is tagged."""
+    """The tagged row of an example."""
 
     text: DraftText
-    slots: list[int] | None  # that the row has; None: the text has none
+    slots: list[int] | None  # those in the row; None: the text has none
     scores: np.ndarray  # log p of the tags, float [tokens and, if it fits, the end, C]
 
 
 def tagged(rows: Features, scores: Outputs) -> Iterator[Tagged]:
-    """The rows of examples that are tagged, with the outputs of all rows."""
+    """Yields the tagged row of each example; scores: the outputs of all rows."""
     ids, segments = rows.ragged["input_ids"], rows.ragged["segment_ids"]
     slots, whole = rows.unread[SLOTS], rows.unread[WHOLE]
     for row in rows.first_rows.tolist():
@@ -59,7 +59,7 @@ def tagged(rows: Features, scores: Outputs) -> Iterator[Tagged]:
 
 
 class Decoder:
-    """Rewrites texts; every process makes the same."""
+    """Rewrites texts; every process makes the same rewritings."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Decoder:
             drafts += made
             owners += [number] * len(made)
         filled = self._filler.fill(texts, drafts)
-        # One draft alone needs no order.
+        # A single draft needs no ranking.
         counts = np.bincount(owners, minlength=len(examples))
         ranked = [number for number, own in enumerate(owners) if counts[own] > 1]
         fluency = dict.fromkeys(range(len(filled)), 0.0)
@@ -143,9 +143,9 @@ def _rewriting(filled: Filled, fluency: float) -> TokenRewriting:
 def _order(
     slots: Sequence[int] | None, pair: tuple[Filled, float]
 ) -> tuple[int, float, int, list[int]]:
-    """The best first, by its score with the bias; of equal ones the shorter.
+    """A sort key: the highest score, bias included, first; of equal ones, the shorter.
 
-    Those that had no room to write in a slot come last.
+    Rewritings without room to write in a slot come last.
     """
     (draft, written, _), fluency = pair
     lost = sum(not draft.counts[slot] for slot in slots or ())

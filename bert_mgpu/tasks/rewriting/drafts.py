@@ -17,12 +17,12 @@ _NEVER = -np.inf
 
 
 class Draft(NamedTuple):
-    """A text before anything is written in it."""
+    """A rewriting whose tags are chosen, but whose new tokens are not yet written."""
 
     keeps: list[bool]  # of each token of the source
-    counts: list[int]  # of the tokens written before each, and, last, at the end
-    score: float  # log p of its tags, and the bias
-    bias: float = 0.0  # what --keep_bias has added for the places that are kept
+    counts: list[int]  # of the tokens written before each and, last, at the end
+    score: float  # log p of its tags, plus the bias
+    bias: float = 0.0  # what --keep_bias added to the score
 
 
 def allowed(
@@ -34,20 +34,20 @@ def allowed(
 ) -> np.ndarray:
     """The scores of the tags that may be chosen, -inf elsewhere: float64 [N, C].
 
-    The end is kept. Where slots are given, at least one token is written in each, and
-    nothing else is changed; else keep_bias is added to leaving a place as it is.
+    If slots are given, at least one token is written in each, and nothing else is
+    changed; if not, keep_bias is added to the score of leaving a place as it is.
 
     Args:
       scores: log p of each tag, float [N, C]; the last place is the end of the text,
-        or, where that did not fit in the row, a token like the others.
-      slots: the places at which something is to be written; None: of a text that has
-        no slots.
+        or, if that did not fit in the row, a token like the others.
+      slots: the places at which something is to be written; None: the text has no
+        slots.
     """
     found = scores.astype(np.float64)
     if slots is None:
         found[:, 0] += keep_bias
         return found
-    # What is certain has no part in the score of a draft.
+    # Places without a choice add nothing to the score of a draft.
     only = np.full_like(found, _NEVER)
     only[:, 0] = 0.0
     only[slots] = _NEVER
@@ -56,17 +56,17 @@ def allowed(
 
 
 def best(scores: np.ndarray, most: int) -> list[tuple[np.ndarray, float]]:
-    """The K tags of each place with the highest sums, at most `most`, the best first.
+    """The K ways to tag all places with the highest sums, the best first; K <= `most`.
 
-    Places are independent, so this is exact: a draft with K - 1 better ones differs
-    from the best one in none but the K - 1 cheapest changes of one place. Equal sums
-    stand in the order of their tags.
+    Places are independent, so this is exact: the K best ways differ from the very best
+    one only in some of the K - 1 cheapest changes of a single place. Ways with equal
+    sums are in the order of their tags.
 
     Args:
-      scores: log p of each tag, float64 [N, C], -inf where a tag cannot be.
+      scores: log p of each tag, float64 [N, C], -inf where a tag is not allowed.
 
     Returns:
-      The tags, int64 [N], and their sum.
+      The tags of each way, int64 [N], and their sum.
     """
     first = scores.argmax(1)
     rows = np.arange(len(scores))
@@ -110,7 +110,8 @@ def drafts_of(
     """The drafts of a text, the best first.
 
     scores: log p of the tags, float [N, C], of the tokens that fit in the row and, if
-    all do, of the end; size: tokens of the source. Those that did not fit are kept.
+    all do, of the end, which is always kept; size: tokens of the source. Those that did
+    not fit are kept.
     """
     own = allowed(scores, slots, max_insert=max_insert, keep_bias=keep_bias)
     if len(own) > size:

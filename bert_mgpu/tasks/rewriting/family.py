@@ -31,7 +31,7 @@ _REFUSED = {
 
 
 class RewritingFamily(Family):
-    """The type "rewrite"."""
+    """Tasks of the type "rewrite"."""
 
     baseline_name = "copying"
     labels_are_texts = True

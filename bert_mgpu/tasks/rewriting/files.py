@@ -1,4 +1,4 @@
-"""The keys of task.json that the type "rewrite" has."""
+"""The keys of task.json for the type "rewrite"."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ KEYS = (TARGET, *OF_MODEL)
 
 
 def marker_of(files: TaskFiles) -> str:
-    """What stands in a text where something is to be written."""
+    """What marks the places of a text where something is to be written."""
     return str(files.options.get(MARKER, SLOT_MARKER))
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of task.json, whose target is the label of a row."""
+    """The values of task.json, with the column "target" as that of the label."""
     own = dict(values)
     if TARGET in own:
         if own.get("label", own[TARGET]) != own[TARGET]:

@@ -1,6 +1,6 @@
-"""What is written in drafts, by rounds of mask-predict (Ghazvininejad et al. 2019).
+"""Fills drafts with words, in rounds of mask-predict (Ghazvininejad et al. 2019).
 
-Every round writes all that is masked at once; then the least certain words are masked
+Each round writes all masked words at once; then the least certain ones are masked
 again, fewer after each round. Letters: P masks of a row.
 """
 
@@ -21,15 +21,15 @@ from bert_mgpu.text.whole_words import continuing
 from bert_mgpu.text.words import is_dense
 
 WORDS, WORD_SCORES, LOSSES = "words", "word_scores", "word_losses"  # outputs
-_ROWS = 4096  # of a pass, whose outputs are all held
+_ROWS = 4096  # of a pass, whose outputs are all in memory
 
 
 class DraftText(NamedTuple):
-    """What a draft is written in."""
+    """The text that a draft rewrites, and its context."""
 
     source: Sequence[int]
     context: Sequence[int] | None
-    has_slots: bool = False  # where alone something is written
+    has_slots: bool = False  # then only slots are written in
 
 
 class Filled(NamedTuple):
@@ -41,11 +41,11 @@ class Filled(NamedTuple):
 
 
 class Vocabulary:
-    """What the tokens of a vocabulary are, for what may be written."""
+    """Which tokens of a vocabulary may be written, and which may follow which."""
 
     def __init__(self, tokens: Sequence[str]):
         self._tokens = tokens
-        # [CLS], [UNK], [unused1], <S>, ... and none of the text.
+        # Tokens that stand for no text: [CLS], [UNK], [unused1], <S>, ...
         self.never = np.array([_stands_for_no_text(token) for token in tokens])
         self.continues = continuing(tokens)
 
@@ -65,7 +65,7 @@ def _stands_for_no_text(token: str) -> bool:
 
 
 class Filler:
-    """Writes in drafts; `forward` runs the model over rows."""
+    """Fills drafts with words; `forward` runs the model over rows."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Filler:
         self._max_length, self._rounds = max_length, rounds
 
     def fill(self, texts: Sequence[DraftText], drafts: Sequence[Draft]) -> list[Filled]:
-        """The drafts with words in place of masks, each beside its text."""
+        """The drafts with words in place of masks; texts: the text of each draft."""
         works = [
             _Work(text, self._fitting(text, draft), self._special.mask)
             for text, draft in zip(texts, drafts, strict=True)
@@ -93,7 +93,7 @@ class Filler:
         return [work.filled for work in works]
 
     def _write_masked(self, works: Sequence[_Work], *, is_last: bool) -> None:
-        """A round of these drafts."""
+        """Runs a round for these drafts."""
         rows = [self._row(work.text, work.draft, work.written) for work in works]
         outputs = self._forward(
             _features(rows, [work.masked for work in works], self._special.mask)
@@ -108,7 +108,7 @@ class Filler:
     def log_probabilities(
         self, texts: Sequence[DraftText], filled: Sequence[Filled]
     ) -> list[float]:
-        """The mean log p of what is written, each word given all else; 0 of nothing."""
+        """Mean log p of a draft's words, each given all the rest; 0 if it has none."""
         masks = [
             (number, place)
             for number, own in enumerate(filled)
@@ -131,8 +131,8 @@ class Filler:
     def _fitting(self, text: DraftText, draft: Draft) -> Draft:
         """The draft without what its row has no room for.
 
-        What is deleted at the row's end stays if not all fits that is written there;
-        in a slot something is written, if only a part of it.
+        What is deleted at the row's end is kept if what is written there does not fit
+        as a whole; in a slot, as much is written as fits.
         """
         blank = [self._special.mask] * sum(draft.counts)
         row = self._row(text, draft, blank)
@@ -163,14 +163,14 @@ class Filler:
         )
 
     def _write(self, work: _Work, words: np.ndarray, scores: np.ndarray) -> None:
-        """Takes the best words, and pieces of words only behind a word.
+        """Writes the best tokens; those that continue a word only after a word.
 
-        words, scores: of what is masked, as in the outputs: [masks, 2].
+        words, scores: the outputs at the masks, [masks, 2].
         """
         for index, place in enumerate(work.masked):
             before = work.before(place)
             follows = before is not None and self._vocabulary.ends_word[before]
-            choice = 0 if follows else 1  # of any tokens, of whole words
+            choice = 0 if follows else 1  # of all tokens; of those that begin a word
             work.written[place] = int(words[index, choice])
             work.scores[place] = float(scores[index, choice])
         work.masked = []
@@ -194,16 +194,16 @@ class Filler:
 
 
 class _Work:
-    """A draft that is being written."""
+    """A draft that is being filled."""
 
     def __init__(self, text: DraftText, draft: Draft, mask: int):
         self.text, self.draft = text, draft
         size = sum(draft.counts)
         self.written = [mask] * size
         self.scores = [0.0] * size  # log p of each when it was written
-        self.masked = [*range(size)]  # places among what is written
+        self.masked = [*range(size)]  # indices of `written`
         self.rounds = 0
-        # The token of the source before which each is written.
+        # For each written token, the token of the source before which it stands.
         self._slots = np.repeat(np.arange(len(draft.counts)), draft.counts).tolist()
 
     @property
@@ -216,7 +216,7 @@ class _Work:
         return not any(self.draft.keeps[first:last])
 
     def before(self, place: int) -> int | None:
-        """The token that comes out before a place; None at the beginning."""
+        """The token before a place in the rewritten text; None at the beginning."""
         kept = self._slots[place] - 1
         last = self._slots[place - 1] if place else 0
         while kept >= last and not self.draft.keeps[kept]:
@@ -229,7 +229,7 @@ class _Work:
 def _features(
     rows: Sequence[RewriteRow], masked: Sequence[Sequence[int]], mask: int
 ) -> Features:
-    """Rows with masks at these of their written tokens, whose ids are targets."""
+    """Rows with masks at the given written tokens, whose ids are the targets."""
     ids, positions, targets = list[list[int]](), list[list[int]](), list[list[int]]()
     for row, places in zip(rows, masked, strict=True):
         own = [row.written[place] for place in places]

@@ -1,8 +1,8 @@
-"""Scores of rewritten texts, in per cent; what copying the sources scores, beside them.
+"""Scores of rewritten texts, in per cent, and of unchanged ones for comparison.
 
-`sari` is that of LaserTagger (Malmi et al. 2019), after Xu et al. 2016: n-grams count
-once a text, 0 / 0 is 1, and deletions have an F score, too. `bleu` is sacrebleu's
-(Post 2018). An edit is right where its place and what it writes are. Letters: R rows.
+`sari` is LaserTagger's (Malmi et al. 2019), after Xu et al. 2016: an n-gram counts once
+per text, 0 / 0 is 1, and deletions have an F score, too. `bleu` is sacrebleu's (Post
+2018). An edit is right if its place and what it writes are right. Letters: R rows.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ NAMES = (
     *("exact_match", "sari", "sari_keep", "sari_addition", "sari_deletion", "bleu"),
     *("edit_precision", "edit_recall", "edit_f0.5", "changed"),
 )
-_LONGEST = 4  # words of an n-gram
-_FEWEST, _HARDLY = 20, 0.05  # texts to change; the share of them that is too little
+_LONGEST = 4  # words of the longest n-grams
+_FEWEST, _HARDLY = 20, 0.05  # remark: fewest texts to change, highest share changed
 _BETA = 0.5  # of the F score of edits: precision counts more than recall
 
 Words = Sequence[str]
 
 
 class Sari(NamedTuple):
-    """The mean of the other three; all are fractions."""
+    """SARI, which is the mean of the other three; all are fractions."""
 
     sari: float
     keep: float
@@ -55,9 +55,9 @@ def scores(
     edits: Sequence[Collection[TokenEdit]],
     true_edits: Sequence[Collection[TokenEdit]],
 ) -> RewritingScores:
-    """The scores of a set: R texts each, and the edits that make them of the sources.
+    """The scores of a set: R texts each, and the edits that turn sources into them.
 
-    What copying scores are those of the sources as predictions, without edits.
+    For the scores of copying, pass the sources as predictions, without edits.
     """
     bleu = bleu_of(predicted, targets)
     each = [
@@ -79,7 +79,7 @@ def scores(
 def trust(
     sources: Sequence[str], predicted: Sequence[str], targets: Sequence[str]
 ) -> Trust:
-    """The interval of exact matches, and whether hardly any text is changed."""
+    """The interval of exact matches, and a remark if hardly any text is changed."""
     right = sum(map(str.__eq__, predicted, targets))
     low, high = intervals.wilson(right, len(targets))
     changed, asked = (
@@ -92,12 +92,12 @@ def trust(
 
 
 def text_sari(source: str, predicted: str, target: str) -> float:
-    """SARI of a text, in per cent."""
+    """SARI of one text, in per cent."""
     return 100 * sari(words(source), words(predicted), [words(target)]).sari
 
 
 def words(text: str) -> list[str]:
-    """What stands between blanks; characters of scripts without blanks stand apart."""
+    """Splits a text at whitespace, and scripts written without it into characters."""
     apart = (f" {char} " if is_dense(char) else char for char in text)
     return "".join(apart).split()
 
@@ -105,9 +105,9 @@ def words(text: str) -> list[str]:
 def sari(
     source: Words, predicted: Words, targets: Sequence[Words], *, beta: float = 1
 ) -> Sari:
-    """The score of a text, against one target or several.
+    """SARI of one text, against one target or several.
 
-    beta: of the deletions' F score; LaserTagger's has 1, the paper's precision 0.
+    beta: of the deletions' F score; 1 in LaserTagger, 0 for the paper's precision.
     """
     parts = []
     for size in range(1, _LONGEST + 1):
@@ -143,14 +143,14 @@ def _grams(text: Words, size: int) -> set[tuple[str, ...]]:
 
 
 def _f(right: float, selected: float, *, relevant: float, beta: float = 1) -> float:
-    """F score, where 0 / 0 is 1; beta 0: the precision."""
+    """The F score, where 0 / 0 is 1; with beta 0, the precision."""
     precision = right / selected if selected else 1.0
     recall = right / relevant if relevant else 1.0
     return _weighted(precision, recall, beta)
 
 
 def _weighted(precision: float, recall: float, beta: float) -> float:
-    """F score (van Rijsbergen 1979): recall counts beta times as much."""
+    """The F score (van Rijsbergen 1979): recall counts beta times as much."""
     if not beta:
         return precision
     total = beta**2 * precision + recall
@@ -170,7 +170,7 @@ def bleu_of(predicted: Sequence[str], targets: Sequence[str]) -> Bleu:
     chars = collections.Counter(
         is_dense(char) for text in targets for char in text if not char.isspace()
     )
-    # Forced: it does not warn that texts look as if they were cut into tokens.
+    # force: no warning about texts that look as if they were tokenized.
     metric = BLEU(tokenize="zh" if chars[True] > chars[False] else "13a", force=True)
     said, wanted = (
         [on_one_line(text)[0] for text in texts] for texts in (predicted, targets)
@@ -182,7 +182,7 @@ def bleu_of(predicted: Sequence[str], targets: Sequence[str]) -> Bleu:
 def edit_scores(
     predicted: Sequence[Collection[TokenEdit]], true: Sequence[Collection[TokenEdit]]
 ) -> tuple[float, float, float]:
-    """Precision, recall and F0.5 of all edits in per cent; 0 where one has no edits."""
+    """Precision, recall and F0.5 of all edits, in per cent; 0 without any edits."""
     pairs = [({*said}, {*own}) for said, own in zip(predicted, true, strict=True)]
     right = sum(len(said & own) for said, own in pairs)
     counts = [sum(len(pair[side]) for pair in pairs) for side in range(2)]

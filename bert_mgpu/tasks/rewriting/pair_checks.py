@@ -1,4 +1,4 @@
-"""Facts on pairs of texts, and refusals of those that teach no rewriting."""
+"""Facts about pairs of texts, and errors for sets that teach no rewriting."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.rewriting.dataset import COPIED
 
-_NUMBER_WIDTH = 16  # columns of the terminal
-_EQUAL, _IN_COMMON, _LEFT_OUT = 0.95, 0.1, 0.2  # shares from which pairs are refused
-_MOST_SLOTS, _LENGTHS = 5, (1, 2, 4, 8, 12)  # of the tables
+_NUMBER_WIDTH = 16  # characters of a column
+_EQUAL, _IN_COMMON, _LEFT_OUT = 0.95, 0.1, 0.2  # shares at which sets are refused
+_MOST_SLOTS, _LENGTHS = 5, (1, 2, 4, 8, 12)  # groups of the tables
 
 
 def check(notes: Mapping[str, Any], path: pathlib.Path) -> None:
-    """Raises UserError where a training file teaches no rewriting."""
+    """Raises UserError if a training file teaches no rewriting."""
     for problem in _problems(notes["rewriting"]):
         raise UserError(f"{path}: {problem}")
 
@@ -44,7 +44,7 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _left_out(facts: Mapping[str, Any]) -> str:
-    """Which pairs cannot be learnt, and why."""
+    """Says which pairs cannot be learnt, and why."""
     lines = ", ".join(map(str, facts["lines"][:3]))
     count = facts["too_long"] + facts["misplaced"]
     more = f" and {count - 3} more" if count > 3 else ""
@@ -68,7 +68,7 @@ def _advice(facts: Mapping[str, Any]) -> str:
 
 
 def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for the log on a set."""
+    """Yields lines for the log about a set."""
     facts = notes["rewriting"]
     if facts["pairs"]:
         yield (
@@ -85,9 +85,9 @@ def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def warnings(checked: CheckedSet) -> Iterator[str]:
-    """A line for each likely mistake in a set.
+    """Yields a line for each likely mistake in a set.
 
-    For those of its own file a training ends before it warns: see `check`.
+    In its training file, a run does not warn of them, but fails: see `check`.
     """
     facts = checked.features.notes["rewriting"]
     if checked.labelled and facts["pairs"]:
@@ -96,7 +96,7 @@ def warnings(checked: CheckedSet) -> Iterator[str]:
 
 
 def tables(sets: Sequence[CheckedSet]) -> list[str]:
-    """Facts on the pairs of sets, a column each; of no set nothing."""
+    """A table of facts about pairs, a column for each set; [] without any set."""
     if not sets:
         return []
     facts = [checked.features.notes["rewriting"] for checked in sets]
@@ -134,7 +134,7 @@ def _copied(facts: Mapping[str, Any]) -> int:
 def _counted(
     name: str, facts: Sequence[Mapping[str, Any]], key: str, *, ends: Sequence[int]
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Counts of numbers up to each end, and above the last one."""
+    """Yields the counts of numbers up to each end, and above the last one."""
     low = ends[0]
     for high in (*ends, None):
         label = f"{low} and more" if high is None else f"{low} to {high}"

@@ -1,4 +1,4 @@
-"""The lines that rewritten texts give to each result file."""
+"""Rewritten texts, as they are written to each result file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from bert_mgpu.core.task import Display, Predictions
 from bert_mgpu.tasks.rewriting.rewritten import Candidate, RewrittenSet
 from bert_mgpu.text.realise import on_one_line
 
-_DIGITS = 6  # of a score
+_DIGITS = 6  # decimals of a score
 
 
 def decide(scored: RewrittenSet) -> Predictions:
-    """predict.txt has the texts, whose line ends are blanks there, and
-    test_results.tsv the scores of their candidates.
+    """The predictions of a set.
+
+    predict.txt has the texts, with spaces for line ends, and test_results.tsv the
+    scores of their candidates.
     """
     texts = [on_one_line(text)[0] for text in scored.texts]
     values = [

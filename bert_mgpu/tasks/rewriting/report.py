@@ -1,4 +1,4 @@
-"""What report.html shows of a set of rewritten texts: by --keep_bias, and edits."""
+"""Rewritten texts in report.html: curves over --keep_bias, and wrong texts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bert_mgpu.tasks.rewriting.rewritten import RewrittenSet
 from bert_mgpu.text.edits import edits_of, token_edits
 from bert_mgpu.text.realise import TextEdit
 
-_LONGEST = 300  # characters of a text
-_COMPARED = 2000  # characters of long texts, from where they first differ
+_LONGEST = 300  # characters shown of a text
+_COMPARED = 2000  # characters compared of long texts, see `_character_edits`
 
 
 def of_set(scored: RewrittenSet, keep_bias: float) -> SetReport:
-    """Of a labelled set."""
+    """The report of a labelled set."""
     blocks: list[Block] = [f"BLEU: {scored.scores.bleu_signature}"]
     if bias_curve.matters(scored.tags[1]):
         blocks += ["what is changed, by --keep_bias", _curves(scored, keep_bias)]
@@ -26,7 +26,7 @@ def of_set(scored: RewrittenSet, keep_bias: float) -> SetReport:
 
 
 def _curves(scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
-    """Of places, by the pass that tags them alone."""
+    """Curves for the places to change, by the pass that tags them alone."""
     points = bias_curve.points(*scored.tags)
     return ScoreCurves(
         "keep_bias",
@@ -46,7 +46,7 @@ def _curves(scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
 
 
 def _mistakes(scored: RewrittenSet) -> Mistakes:
-    """The texts that differ from what they are to become, and their edits."""
+    """The rewritings that differ from their target, with the edits of both."""
     wrong = [
         (metrics.text_sari(example.text_a, said, true), number)
         for number, (example, said, true) in enumerate(
@@ -66,10 +66,10 @@ def _mistakes(scored: RewrittenSet) -> Mistakes:
 
 
 def _character_edits(source: str, target: str) -> list[TextEdit]:
-    """The edits that make one text of another, by characters.
+    """The edits that turn one text into another, by characters.
 
-    Of long texts only so much behind the first difference is compared, as a table of
-    all pairs of characters would take gigabytes.
+    Of long texts, only _COMPARED characters from the first difference on are compared,
+    as a table of all pairs of characters would take gigabytes.
     """
     is_long = max(len(source), len(target)) > _COMPARED
     equal = len(os.path.commonprefix([source, target])) if is_long else 0
@@ -82,7 +82,7 @@ def _character_edits(source: str, target: str) -> list[TextEdit]:
 
 
 def marked(text: str, edits: Sequence[TextEdit]) -> str:
-    """A text with what is deleted and written in it, marked as by `wdiff`."""
+    """A text with its deletions and insertions, marked as `wdiff` marks them."""
     parts, done = list[str](), 0
     for start, end, old, new in edits:
         parts.append(text[done:start])

@@ -1,4 +1,4 @@
-"""A set of texts with their rewritings, beside what they were to become."""
+"""The texts of a set with their rewritings, and with what they are to become."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
 
 
 class TruePairs:
-    """Texts and what they are to become, which rewritings are compared with."""
+    """Texts and what they are to become, to compare rewritings with."""
 
     def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, marker: str):
         self.sources = [example.text_a for example in examples]
@@ -40,14 +40,14 @@ class TruePairs:
 
     @functools.cached_property
     def _edits(self) -> list[list[TokenEdit]]:
-        """Those that make the targets."""
+        """The edits that turn the sources into the targets."""
         sources = [
             source_of(text, self._tokenizer, self._marker) for text in self.sources
         ]
         ids = self._tokenizer.batch_ids(self.targets)
         targets = [ids.row(number).tolist() for number in range(len(self.targets))]
         made = true_edits(sources, targets)
-        # Where a text with slots is changed elsewhere, too, all of its edits.
+        # All edits of a text with slots that is changed elsewhere, too.
         others = [(sources[n].ids, targets[n]) for n, own in enumerate(made) if not own]
         rest = edits_of(others)
         return [token_edits(own or next(rest)) for own in made]
@@ -55,19 +55,19 @@ class TruePairs:
     def scores(
         self, said: Sequence[str], edits: Sequence[Sequence[TokenEdit]]
     ) -> RewritingScores:
-        """The scores of texts, and of the edits that make them of the sources."""
+        """The scores of texts, and of the edits that turn the sources into them."""
         return metrics.scores(
             self.sources, said, self.targets, edits=edits, true_edits=self._edits
         )
 
     @functools.cached_property
     def copying(self) -> RewritingScores:
-        """The scores of the texts as they are."""
+        """The scores of copying: of the texts as they are."""
         return self.scores(self.sources, [[]] * len(self.sources))
 
 
 class RewrittenSet:
-    """Texts are made when they are needed."""
+    """The rewritings of a set, made into texts on first use."""
 
     def __init__(
         self,
@@ -87,12 +87,12 @@ class RewrittenSet:
 
     @functools.cached_property
     def examples(self) -> Sequence[Example]:
-        """The texts, which are read when they are needed."""
+        """The examples with their texts, read on first use."""
         return self._examples()
 
     @functools.cached_property
     def candidates(self) -> list[list[Candidate]]:
-        """The rewritings of each text, the best first; of equal texts the first."""
+        """The rewritings of each text, the best first; of equal texts, the first."""
         return [
             [*self._candidates(example, own)]
             for example, own in zip(self.examples, self._rewritings, strict=True)
@@ -122,7 +122,7 @@ class RewrittenSet:
 
     @property
     def mean_rounds(self) -> float:
-        """Passes in which the best rewriting of a text was written."""
+        """The mean number of passes in which the best rewritings were written."""
         rounds = [own[0].rounds for own in self._rewritings]
         return sum(rounds) / max(1, len(rounds))
 
@@ -147,19 +147,19 @@ class RewrittenSet:
 
     @property
     def tag_losses(self) -> np.ndarray:
-        """-log p of each tag that is known: float64 [n]."""
+        """-log p of each known tag: float64 [n]."""
         scores, known = self.tags
         return -scores[np.arange(len(known)), known].astype(np.float64)
 
     @property
     def word_losses(self) -> np.ndarray:
-        """-log p of each word to write, all of them masked: float64."""
+        """-log p of each true word, with all words to write masked: float64."""
         values = self._outputs[LOSSES].values
         return values[self._is_target].astype(np.float64)
 
     @property
     def _is_target(self) -> np.ndarray:
-        """Which tokens of all rows are masks with a true word."""
+        """Which tokens of all rows are masks whose true word is known."""
         positions = self.rows.targets["masked_lm_positions"]
         starts = self.rows.ragged["input_ids"].offsets[:-1]
         found = np.zeros(len(self.rows.ragged["input_ids"].values), bool)

@@ -1,9 +1,9 @@
-"""The rows of tokens that a rewriting is learnt from, and is made by.
+"""The rows of tokens from which rewriting is learnt, and by which it is done.
 
-A row is [CLS] context [SEP] source [SEP], or [CLS] source [SEP] of a text alone. Tokens
-of segment 1 come out, those of segment 0 are only read: the context, and what is
-deleted of the source, which stays at its place. In the row that is tagged nothing is
-deleted or written yet.
+A row is [CLS] context [SEP] source [SEP], or [CLS] source [SEP] without a context.
+Tokens of segment 1 are in the rewritten text; those of segment 0 are only read: the
+context, and deleted tokens of the source, which stay in place. In the row that is
+tagged, nothing is deleted or written yet.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Special(NamedTuple):
 
 
 def special_of(tokenizer: Tokenizer) -> Special:
-    """Raises UserError where the vocabulary has no [MASK]."""
+    """The special tokens' ids. Raises UserError if the vocabulary has no [MASK]."""
     return Special(
         cls=tokenizer.cls_id,
         sep=tokenizer.sep_id,
@@ -52,16 +52,16 @@ def layout(
     counts: Sequence[int] = (),
     written: Sequence[int] = (),
 ) -> RewriteRow:
-    """The row of a source and of what becomes of it.
+    """The row of a source, with what is deleted and written.
 
-    What does not fit in max_length: the beginning of the context, then places of the
-    source from its end, with what is written there.
+    If it exceeds max_length, the beginning of the context is left out first, then
+    tokens from the end of the source, with what is written there.
 
     Args:
       context: tokens that are only read; None: there is no such text.
-      keeps: of each token of the source; empty: all are kept.
-      counts: of the tokens written before each and at the end; empty: none.
-      written: all of them, in their order.
+      keeps: whether each token of the source is kept; empty: all are.
+      counts: tokens written before each token and at the end; empty: none.
+      written: all written tokens, in their order.
     """
     keeps = keeps or [True] * len(source)
     counts = counts or [0] * (len(source) + 1)

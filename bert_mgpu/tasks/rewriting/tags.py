@@ -1,7 +1,7 @@
 """Tags of tokens: whether one is kept, and how many tokens are written before it.
 
-With max_insert tokens at one place at most, tag n keeps a token and tag
-max_insert + 1 + n deletes it, both with n tokens before it. So there are
+With at most max_insert tokens written at one place, tag n keeps a token and tag
+max_insert + 1 + n deletes it, both with n tokens written before it. So there are
 C = 2 (max_insert + 1) tags; ids in a column are 1 + the tag, 0 where there is none.
 """
 
@@ -15,12 +15,12 @@ from bert_mgpu.text.edits import Edits
 
 
 def count(max_insert: int) -> int:
-    """C."""
+    """The number of tags, C."""
     return 2 * (max_insert + 1)
 
 
 def of_edits(edits: Edits, max_insert: int) -> list[int] | None:
-    """The tag of each token and of the end; None where one place is written too much.
+    """The tag of each token and of the end; None if a place gets too many tokens.
 
     The end is always kept.
     """
@@ -34,7 +34,7 @@ def of_edits(edits: Edits, max_insert: int) -> list[int] | None:
 
 
 def read(tags: np.ndarray, max_insert: int) -> tuple[list[bool], list[int]]:
-    """Whether each token is kept, and the counts of what is written before each."""
+    """Whether each token is kept, and how many tokens are written before it."""
     deletes, counts = np.divmod(tags, max_insert + 1)
     return (deletes == 0).tolist(), counts.tolist()
 
@@ -42,9 +42,9 @@ def read(tags: np.ndarray, max_insert: int) -> tuple[list[bool], list[int]]:
 def slot_edits(
     source: Sequence[int], slots: Sequence[int], target: Sequence[int]
 ) -> Edits | None:
-    """The script that writes at the slots alone, each at its first possible end.
+    """The script that writes only at the slots; each ends as early as possible.
 
-    None where the target is not the source with something in each slot.
+    None if the target is not the source with something written in each slot.
     """
     borders = [0, *slots, len(source)]
     parts = [[*source[a:b]] for a, b in zip(borders, borders[1:], strict=False)]
@@ -65,7 +65,7 @@ def slot_edits(
 def _found(
     target: Sequence[int], part: Sequence[int], start: int, *, at_end: bool
 ) -> int | None:
-    """Where the part first stands in the target, from start on."""
+    """Where the part first occurs in the target from start on; at_end: only there."""
     last = len(target) - len(part)
     places = range(max(start, last), last + 1) if at_end else range(start, last + 1)
     return next((p for p in places if [*target[p : p + len(part)]] == [*part]), None)

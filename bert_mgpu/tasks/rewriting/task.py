@@ -1,4 +1,4 @@
-"""Rewriting: what becomes of each token, and what is written between them.
+"""Rewriting: which tokens are kept, and what is written between them.
 
 Shapes: R rows, T tokens, H width, C tags (see `tags`), P masks of a row, V vocabulary.
 """
@@ -53,13 +53,13 @@ _HIDDEN = -1e30  # the logit of what is never written
 
 
 class Rewriting(FinetuningTask):
-    """Tags of tokens and words in masks (a `core.task.Task`): two losses."""
+    """Predicts tags of tokens and words at masks (a `core.task.Task`): two losses."""
 
     token_outputs = frozenset({TAGS, WORDS, WORD_SCORES, LOSSES})
     new_head_warnings = {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
     metric = "sari"
     shown = ("eval_loss", "exact_match", "sari", "bleu", "changed")
-    # Rounds are what a prediction costs.
+    # The rounds are the cost of a prediction.
     lower_is_better = frozenset({"eval_loss", TAG_LOSS, MASKED_LOSS, "mean_rounds"})
     score_settings = RewriteChoice._fields
 
@@ -117,9 +117,9 @@ class Rewriting(FinetuningTask):
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
         """tag_scores: log p of the tags of each token, float32 [R, T, C].
 
-        Where masks are, else 0: words, int32 [R, T, 2], the best one of all and of
-        those that begin a word; word_scores, their log p, float32 [R, T, 2];
-        word_losses, -log p of the true one, float32 [R, T].
+        At masks, and 0 elsewhere: words, int32 [R, T, 2], the best token of all and the
+        best that begins a word; word_scores, their log p, float32 [R, T, 2];
+        word_losses, -log p of the true token, float32 [R, T].
         """
         hidden = self._encode(params, batch, None)
         logits = heads.token_logits(params, hidden, self._dropout)
@@ -155,7 +155,7 @@ class Rewriting(FinetuningTask):
     def _word_logits(
         self, params: Params, batch: Batch, hidden: tf.Tensor
     ) -> tf.Tensor:
-        """float32 [R, P, V]"""
+        """The logits of the vocabulary at the masks: float32 [R, P, V]."""
         masked = tf.gather(hidden, batch[POSITIONS], batch_dims=1)  # [R, P, H]
         rows, masks, width = masked.shape
         flat = tf.reshape(masked, [rows * masks, width])
@@ -163,7 +163,7 @@ class Rewriting(FinetuningTask):
         return tf.reshape(logits, [rows, masks, self._config.vocab_size])
 
     def _best_words(self, scores: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """The best words of all, and of those that continue none: int32 [R, P, 2]."""
+        """The best token, and the best that continues no word: int32 [R, P, 2]."""
         never = self._vocabulary.never
         found = []
         for banned in (never, never | self._vocabulary.continues):
@@ -199,7 +199,7 @@ class Rewriting(FinetuningTask):
         )
 
     def copying(self, examples: Sequence[Example]) -> dict[str, float]:
-        """The scores of the texts as they are."""
+        """The scores of copying: of the texts as they are."""
         pairs = TruePairs(examples, self._tokenizer, self._marker)
         return pairs.copying.values
 
@@ -238,10 +238,10 @@ def _mean(losses: np.ndarray) -> float:
 
 
 def _at_masks(values: tf.Tensor, batch: Batch) -> tf.Tensor:
-    """Values of masks [R, P, ...] at their tokens: [R, T, ...]."""
+    """Puts values of masks, [R, P, ...], at the masks' positions: [R, T, ...]."""
     rows, length = batch["input_ids"].shape
     weights = tf.cast(batch["masked_lm_weights"], values.dtype)
-    positions = batch[POSITIONS]  # 0, where [CLS] stands, of what is no mask
+    positions = batch[POSITIONS]  # padding has 0, the position of [CLS]
     numbers = tf.broadcast_to(tf.range(rows)[:, None], positions.shape)
     places = tf.stack([numbers, positions], -1)
     weighted = values * tf.reshape(weights, [*weights.shape, *[1] * (values.ndim - 2)])
@@ -249,7 +249,7 @@ def _at_masks(values: tf.Tensor, batch: Batch) -> tf.Tensor:
 
 
 def _best_of_row(scores: tf.Tensor, batch: Batch, banned: np.ndarray) -> tf.Tensor:
-    """The best token of a mask's own example: int32 [R, P]; -1 where it has none."""
+    """The best token of the mask's own example: int32 [R, P]; -1 if it has none."""
     ids, owners = batch["input_ids"], batch["input_mask"]  # [R, T]
     own = tf.gather(owners, batch[POSITIONS], batch_dims=1)  # [R, P]
     is_own = owners[:, None] == own[..., None]  # [R, P, T]

@@ -1,8 +1,8 @@
-"""The rows of a training: of a row's written tokens some are masked, the rest shown.
+"""The rows to train on: some of a row's written tokens are masked, the rest are shown.
 
-Written word after word, least certain ones last, a text is half written most of the
-time: so of n tokens a number from 1 to n is masked (Ghazvininejad et al. 2019,
-Mask-Predict), by seed, epoch and row.
+Prediction writes in rounds, the least certain words last, so its rows are half written
+most of the time. Hence a random number from 1 to n of a row's n tokens is masked
+(Ghazvininejad et al. 2019, Mask-Predict), by seed, epoch and row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
 
 
 class TrainingRows:
-    """The rows of features that teach anything (`core.rows.Rows`)."""
+    """The rows that have something to learn from (`core.rows.Rows`)."""
 
     def __init__(self, features: Features, seed: int):
         tagged = np.add.reduceat(
@@ -35,7 +35,7 @@ class TrainingRows:
         return len(self._teaching)
 
     def take(self, numbers: np.ndarray) -> Features:
-        """See `Rows`. What is masked of a row follows from its number."""
+        """See `Rows`. The number of a row determines which of its tokens are masked."""
         rows = self._features.take(self._teaching[numbers % len(self)])
         positions, ids = rows.targets[POSITIONS], rows.targets[MASKED_IDS]
         counts = positions.lengths

@@ -1,10 +1,10 @@
-"""The best answers of each question, as google-research/bert's run_squad.py has them.
+"""The best answers of each question, found as google-research/bert's run_squad.py does.
 
-Of each window the `n_best` highest starts and ends are paired. A pair is an answer
-where its start lies in the window's core, its end not before it, and it is not too
+In each window, the `n_best` highest starts and ends are paired. A pair is an answer if
+its start lies in the window's core, its end is not before the start, and it is not too
 long. The pairs of all windows of a question are sorted by the sum of their two logits;
-of equal texts the first one stays. The score of "no answer" is the lowest sum of the
-logits at [CLS] of all windows. Letters: W windows, B windows of a block, n = n_best,
+of equal texts, the first is kept. The score of "no answer" is the lowest sum of the
+logits at [CLS] over all windows. Letters: W windows, B windows of a block, n = n_best,
 A answers.
 """
 
@@ -22,7 +22,7 @@ from bert_mgpu.core.rows import Ragged
 from bert_mgpu.tasks.span_qa.dataset import WindowTokens
 
 _BLOCK = 512  # windows that are paired at once
-NO_BEST = 1e6  # null odds where there is no answer but none; Google's code ends there
+NO_BEST = 1e6  # null odds if only "no answer" is found; Google's code fails there
 
 
 class Pairs(NamedTuple):
@@ -30,8 +30,8 @@ class Pairs(NamedTuple):
 
     questions: np.ndarray  # int64
     windows: np.ndarray  # int64
-    starts: np.ndarray  # int64, tokens of all contexts
-    ends: np.ndarray  # int64, the last token
+    starts: np.ndarray  # int64: the first token, among those of all contexts
+    ends: np.ndarray  # int64: the last token, likewise
     start_logits: np.ndarray  # float64
     end_logits: np.ndarray  # float64
 
@@ -41,10 +41,10 @@ class Pairs(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A predicted answer; text, start and end of none are "", -1 and -1."""
+    """A predicted answer; "no answer" has the text "", and -1 as start and end."""
 
-    text: str  # blanks collapsed, as in Google's files
-    start: int  # characters of the context
+    text: str  # whitespace collapsed, as in Google's files
+    start: int  # in characters of the context
     end: int  # excluded
     start_logit: float
     end_logit: float
@@ -65,8 +65,8 @@ def pairs(
 ) -> Pairs:
     """All pairs that are answers.
 
-    logits: float32 [tokens of a row, 2] of each window; cores: int32 [W, 2], in the
-    window; owners: int64 [W], the question of each.
+    logits: float32 [tokens of a row, 2] for each window; cores: int32 [W, 2], in tokens
+    of the window; owners: int64 [W], the question of each window.
     """
     parts = [
         _of_block(
@@ -97,7 +97,7 @@ def _of_block(
     n_best: int,
     max_answer_length: int,
 ) -> tuple[np.ndarray, ...]:
-    """Those of some windows: in the order of windows, starts and ends."""
+    """The pairs of some windows, by window, rank of the start and rank of the end."""
     lengths = logits.lengths[numbers]
     inside = np.arange(lengths.max()) < lengths[:, None]  # [B, T]
     padded = np.full((*inside.shape, 2), -np.inf)
@@ -123,7 +123,7 @@ def _of_block(
 
 
 def null_scores(logits: Ragged, owners: np.ndarray) -> np.ndarray:
-    """The logits of no answer of each question: float64 [questions, 2].
+    """The logits of "no answer" for each question: float64 [questions, 2].
 
     They are those at [CLS] of the window where their sum is lowest.
     """
@@ -140,11 +140,11 @@ def best_answers(
     n_best: int,
     null: np.ndarray | None,
 ) -> Iterator[list[Answer]]:
-    """The n-best list of each question; it is empty where there is no answer.
+    """Yields the n-best list of each question; it is empty if nothing is found.
 
-    places: int32 [tokens of all contexts, 2]; contexts: of the questions; null: see
-    `null_scores`; None where every question has an answer. "No answer" comes after
-    answers of the same score; where the list is full, it is appended.
+    places: int32 [tokens of all contexts, 2]; contexts: one for each question; null:
+    see `null_scores`, None if every question has an answer. "No answer" comes after
+    answers of the same score; if the list is full without it, it is appended.
     """
     count = len(contexts)
     borders = np.searchsorted(found.questions, np.arange(count + 1))
@@ -176,7 +176,7 @@ def answer_of(place: tuple[int, int], logits: Sequence[float]) -> Answer:
 
 
 def null_odds(answers: list[Answer], null: np.ndarray) -> float:
-    """The score of no answer minus that of the best one."""
+    """The score of "no answer" minus that of the best answer."""
     best = next((one for one in answers if one.text), None)
     return NO_BEST if best is None else float(null.sum()) - best.score
 
@@ -185,5 +185,5 @@ def probabilities(answers: Sequence[Answer]) -> list[float]:
     """The softmax over the scores of an n-best list, added in its order."""
     highest = max(one.score for one in answers)
     shares = [math.exp(one.score - highest) for one in answers]
-    total = functools.reduce(operator.add, shares)  # sum() rounds as Python's version
+    total = functools.reduce(operator.add, shares)  # sum()'s rounding depends on Python
     return [share / total for share in shares]

@@ -1,8 +1,8 @@
 """Rows of questions: [CLS] question [SEP] window of the context [SEP].
 
-Contexts and questions are tokenized once each, however many rows have them: a row is
-slices of the tokens of all (`core.rows.Spliced`). Windows are google-research/bert's:
-each begins `doc_stride` tokens behind the one before, and all but the last are full.
+Each distinct context or question is tokenized once, however many rows have it: rows
+are slices of these tokens (`core.rows.Spliced`). Windows are google-research/bert's:
+each begins `doc_stride` tokens after the one before, and all but the last are full.
 Letters: W windows, C tokens of all distinct contexts.
 """
 
@@ -25,13 +25,13 @@ from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import windows
 
 SPECIAL = 3  # [CLS], [SEP] and [SEP] of a row
-# Unread: int32 [C, 2], the place of each token in its context, by context; and [W, 2],
-# the first and the excluded last token of the window's core, in the window.
+# Names in `Features.unread`: int32 [C, 2], the place of each token in its context, by
+# context; int32 [W, 2], the core's first and excluded last token, in the window.
 PLACES, CORES = "places", "cores"
 STARTS, ENDS = "start_positions", "end_positions"
 NO_TARGET = -1  # of a row without a known answer: it has no loss
 _CHINESE = re.compile("[\u3400-\u9fff]")
-SHOWN = 20  # misplaced answers that are named
+SHOWN = 20  # maximum number of misplaced answers that are named
 
 
 class _Contexts:
@@ -39,12 +39,12 @@ class _Contexts:
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
-        self._known: dict[str, tuple[int, int]] = {}  # the first token, and the last
+        self._known: dict[str, tuple[int, int]] = {}  # first token, excluded last one
         self._ids, self._places = array.array("i"), array.array("i")
         self._ends = array.array("q", [0])
 
     def of(self, text: str) -> tuple[int, int]:
-        """The first and the excluded last token of a context among all."""
+        """The first and the excluded last token of a context, among those of all."""
         if text not in self._known:
             located = self._tokenizer.ids_with_offsets(text)
             places = [[start, end] for _, start, end in located]
@@ -57,7 +57,7 @@ class _Contexts:
         return self._known[text]
 
     def places_of(self, first: int, end: int) -> np.ndarray:
-        """int32 [tokens, 2], of a context."""
+        """The places of a context's tokens: int32 [tokens, 2]; first, end: see `of`."""
         return np.array(self._places[2 * first : 2 * end], np.int32).reshape(-1, 2)
 
     @property
@@ -70,7 +70,7 @@ class _Contexts:
         return Ragged(places, np.array(self._ends, np.int64))
 
     def are_chinese(self) -> bool:
-        """Whether most of their characters but blanks are Chinese."""
+        """Whether most of their non-whitespace characters are Chinese."""
         counts = [
             (len(_CHINESE.findall(text)), len("".join(text.split())))
             for text in self._known
@@ -79,10 +79,10 @@ class _Contexts:
 
 
 class _Questions:
-    """The tokens of distinct questions, each with [CLS] before and [SEP] behind it."""
+    """The tokens of distinct questions, each with [CLS] before and [SEP] after it."""
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, most: int):
-        """most: tokens of a question."""
+        """most: maximum number of tokens of a question."""
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         made = tokenizer.batch_ids([*numbers])
         sizes = np.minimum(made.lengths, most)
@@ -110,18 +110,18 @@ def featurise(
     max_answer_length: int | None = None,
     shown: int | None = SHOWN,
 ) -> Features:
-    """An example has as many rows as its context has windows.
+    """Rows of all examples, each with one row for each window of its context.
 
-    max_answer_length: longer answers are counted; None: none is. shown: misplaced
-    answers in the notes; None: all.
+    max_answer_length: the notes count the answers with more tokens; None: they count
+    none. shown: maximum number of misplaced answers in the notes; None: all.
     """
-    # A question leaves room for a token of its context.
+    # A question leaves room for at least one token of its context.
     longest = max(1, min(max_query_length, max_seq_length - SPECIAL - 1))
     contexts = _Contexts(tokenizer)
     questions = _Questions([each.text_a for each in examples], tokenizer, longest)
-    # Of each window its example, its slices, its core, and its target.
+    # For each window: its example, its slices, its core and its target.
     owners, slices, cores, targets = (array.array("i") for _ in range(4))
-    answer_sizes = array.array("i")  # tokens
+    answer_sizes = array.array("i")  # in tokens
     for number, example in enumerate(examples):
         question, head = questions.slices[example.text_a]
         first, last = contexts.of(example.text_b or "")
@@ -186,9 +186,9 @@ def _answer_notes(examples: Sequence[Example], shown: int | None) -> dict[str, A
 def _tokens_of(
     label: object, contexts: _Contexts, first: int, *, last: int
 ) -> tuple[int, int] | None:
-    """The first and the last token of an answer; (-1, -1): it has none.
+    """The first and the last token of an answer; (-1, -1) if there is no answer.
 
-    None: the answer is not known, or has no token. first, last: see `_Contexts.of`.
+    None if the answer is unknown, or has no token. first, last: see `_Contexts.of`.
     """
     if not isinstance(label, Answers) or label.is_lost:
         return None
@@ -202,9 +202,9 @@ def _tokens_of(
 def _target(
     answer: tuple[int, int] | None, start: int, end: int, *, head: int
 ) -> tuple[int, int]:
-    """Where an answer stands in the row of a window; [CLS] where it does not.
+    """The first and the last token of an answer in a row; [CLS] if it is not there.
 
-    head: tokens before the window.
+    start, end: the window in its context; head: tokens of the row before the window.
     """
     if answer is None:
         return NO_TARGET, NO_TARGET
@@ -217,10 +217,10 @@ def _target(
 def _columns(
     rows: np.ndarray, contexts: np.ndarray, questions: np.ndarray, *, sep: int
 ) -> dict[str, Spliced]:
-    """input_ids and segment_ids.
+    """The columns input_ids and segment_ids.
 
-    rows: int32 [W, 4], the first token and the number of tokens of the question with
-    its [CLS] and [SEP], and of the window, among those of all questions and contexts.
+    rows: int32 [W, 4]: the first token, among those of all questions, and the number of
+    tokens of a question with its [CLS] and [SEP]; the same of a window in all contexts.
     """
     values = np.concatenate([contexts, questions, np.array([sep], np.int32)])
     question, head, window, length = rows.T
@@ -247,7 +247,7 @@ def _each_in_a_row(values: np.ndarray) -> Ragged:
 
 
 class WindowTokens(NamedTuple):
-    """What answers need to know of rows: int64 [W] each."""
+    """Where the windows are in their rows and contexts: int64 [W] each."""
 
     heads: np.ndarray  # tokens before the window
     sizes: np.ndarray  # of the window

@@ -31,7 +31,7 @@ _OF_CHOICE = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
 
 
 class SpanQaFamily(Family):
-    """The type "qa"."""
+    """Tasks of the type "qa"."""
 
     baseline_name = similar_sentence.NAME
     has_windows = True
@@ -91,7 +91,7 @@ class SpanQaFamily(Family):
                 f"--max_seq_length={config.max_seq_length}: a row has no room for a"
                 f" question and a context: pass {dataset.SPECIAL + 2} or more"
             )
-        # The default of run_squad.py goes on in a shorter row, as there.
+        # Not the default, which may exceed a short row, as in run_squad.py.
         if "doc_stride" in config.given and (config.doc_stride or 0) > room:
             raise UserError(
                 f"--doc_stride={config.doc_stride}: a row has {room} tokens of question"
@@ -121,14 +121,14 @@ class SpanQaFamily(Family):
         )
 
     def _is_chinese(self, config: FinetuneConfig, data: TaskData) -> bool:
-        """Whether most characters of the contexts that are scored are Chinese."""
+        """Whether most characters of the contexts to be scored are Chinese."""
         if not (config.do_train or config.do_eval):
             return False
         split = "dev" if config.do_eval or config.eval_steps else "train"
         return bool(data.read(split)[0].notes["chinese"])
 
     def kept_together(self, example: Example) -> Sequence[str]:
-        return (example.text_b or "",)  # a context has several questions
+        return (example.text_b or "",)  # several questions share a context
 
     def baseline(
         self,
@@ -158,7 +158,7 @@ class SpanQaFamily(Family):
 
 
 def _cut(config: FinetuneConfig) -> WindowCut:
-    half = max(1, (config.max_seq_length - dataset.SPECIAL) // 2)  # of a shorter row
+    half = max(1, (config.max_seq_length - dataset.SPECIAL) // 2)  # for short rows
     stride = config.doc_stride or min(CUT.doc_stride, half)
     return WindowCut(stride, config.max_query_length)
 

@@ -1,4 +1,4 @@
-"""The type "qa": questions whose answers stand in a context, and its built-in tasks."""
+"""The type "qa", questions whose answers are spans of a context; its built-in tasks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FORMATS = (squad_json.FORMAT, "jsonl", "parquet")  # that can hold answers
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of task.json, with the format and the columns that it leaves out."""
+    """Adds the format and the columns that task.json leaves out to its values."""
     name = values.get("train") or values.get("dev") or values.get("test") or ""
     form = values.get("format")
     if form is None:
-        # Its files may hold JSON lines as well.
+        # Files of SQuAD's format may hold JSON Lines, too.
         is_parquet = tables.TableFormat().format_of(name) == "parquet"
         form = "parquet" if is_parquet else squad_json.FORMAT
     if form not in _FORMATS:
@@ -38,7 +38,7 @@ def columns(given: Columns, options: Mapping[str, Any]) -> Columns:
 
 
 def _builtin(name: str, pattern: str, *parts: str, **options: Any) -> TaskFiles:
-    """pattern, parts: of the names of the files for train, dev and test."""
+    """pattern, parts: make the names of the files for train, dev and test."""
     form = tables.TableFormat(squad_json.FORMAT)
     table = TableColumns(form, squad_json.COLUMNS)
     names = [pattern.format(part) for part in parts]

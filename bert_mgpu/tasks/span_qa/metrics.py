@@ -1,8 +1,8 @@
-"""Scores of answers: SQuAD's of versions 1.1 and 2.0, and CMRC 2018's, in per cent.
+"""Scores of answers, in per cent: those of SQuAD 1.1 and 2.0, and of CMRC 2018.
 
-SQuAD (Rajpurkar et al. 2016, 2018) compares words, so a Chinese answer is one word to
-it; CMRC (Cui et al. 2019) compares characters, and the words of other scripts. Of
-several true answers the best one counts. Letters: Q questions.
+SQuAD (Rajpurkar et al. 2016, 2018) compares words, and takes a Chinese answer for one
+word; CMRC (Cui et al. 2019) compares Chinese characters, and words of other scripts. Of
+several true answers, the best-scoring one counts. Letters: Q questions.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from bert_mgpu.core import intervals
 from bert_mgpu.core.errors import short_repr
 from bert_mgpu.core.task import Trust
 
-_NEARLY_ALL, _FEWEST = 0.95, 20  # the share of questions, and questions at least
+_NEARLY_ALL, _FEWEST = 0.95, 20  # remark: least share of one answer, fewest questions
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-# What CMRC's script leaves out of answers. Its entry …… has two characters, so it never
+# What CMRC's script removes from answers. Its entry …… has two characters, so it never
 # matches.
 _CMRC_LEFT_OUT = {*"-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』"}
 _CHINESE = re.compile("[\u4e00-\u9fa5]")
-# Where CMRC's script cuts other scripts into words, by NLTK's rules for the Penn
+# Where CMRC's code splits non-Chinese text into words, by NLTK's rules for the Penn
 # Treebank: at this punctuation, at the last full stop, before English endings.
 _CUTS = (
     (
@@ -42,7 +42,7 @@ Score = Callable[[str, str], float]  # (true, predicted) -> 0 to 1
 
 
 def normalized(text: str) -> str:
-    """Lower case without punctuation, English articles and further blanks."""
+    """Lower-cases a text, drops punctuation and articles, collapses whitespace."""
     text = text.lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
 
@@ -52,7 +52,7 @@ def exact(true: str, predicted: str) -> float:
 
 
 def f1(true: str, predicted: str) -> float:
-    """F1 of the words; where either has none, whether both have none: SQuAD 2.0's."""
+    """SQuAD 2.0's F1 of the words; if a text has none: 1 if both have none, else 0."""
     words, said = normalized(true).split(), normalized(predicted).split()
     if not (words and said):
         return float(words == said)
@@ -61,7 +61,7 @@ def f1(true: str, predicted: str) -> float:
 
 
 def f1_of_1_1(true: str, predicted: str) -> float:
-    """F1 as the script of SQuAD 1.1 has it: 0 where neither has any word."""
+    """SQuAD 1.1's F1: like `f1`, but 0 if neither text has any word."""
     return f1(true, predicted) if normalized(true) else 0.0
 
 
@@ -74,7 +74,7 @@ def cmrc_exact(true: str, predicted: str) -> float:
 
 
 def cmrc_f1(true: str, predicted: str) -> float:
-    """F1 of the longest part that both have, in characters or words."""
+    """CMRC's F1: of the longest run of characters and words that both texts have."""
     segments, said = _segments(true), _segments(predicted)
     return _harmonic(_longest_common(segments, said), len(segments), len(said))
 
@@ -87,7 +87,7 @@ def _harmonic(common: int, true: int, predicted: int) -> float:
 
 
 def _segments(text: str) -> list[str]:
-    """Chinese characters, and the words between them."""
+    """Splits a text into Chinese characters and the words between them."""
     kept = "".join(c for c in text.lower().strip() if c not in _CMRC_LEFT_OUT)
     segments, end = list[str](), 0
     for match in _CHINESE.finditer(kept):
@@ -103,7 +103,7 @@ def _words(text: str) -> list[str]:
 
 
 def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the longest run of segments that stands in both."""
+    """The length of the longest run of segments that both have."""
     best, before = 0, [0] * (len(other) + 1)
     for segment in one:
         runs = [
@@ -117,10 +117,10 @@ def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
 def of_questions(
     truth: Sequence[Sequence[str]], predicted: Sequence[str], score: Score
 ) -> np.ndarray:
-    """The score of each prediction: float64 [Q]. Of no true answer "" is the text.
+    """The score of each prediction: float64 [Q].
 
-    There, predicting nothing is right by every score; CMRC's script has no such
-    questions.
+    Without a true answer, a prediction is compared with "", so that predicting nothing
+    is right by every score; CMRC's script has no such questions.
     """
     return np.array(
         [
@@ -152,9 +152,9 @@ def at_thresholds(
 def best_threshold(with_answer: np.ndarray, none: np.ndarray, odds: np.ndarray) -> Best:
     """The highest mean score that any threshold on the null odds gives.
 
-    All float64 [Q]: the scores where an answer is predicted, and where none is. No
-    answer is predicted where the odds are higher than the threshold. Of thresholds
-    with equal scores the lowest one is given, which is one of the odds, or 0.
+    with_answer, none: the score of each question if an answer is predicted, and if none
+    is, which is where the odds exceed the threshold; all float64 [Q]. Of thresholds
+    with equal scores the lowest is returned, which is one of the odds, or 0.
     """
     best = Best(float(none.sum()), 0.0)
     for threshold, total in zip(*at_thresholds(with_answer, none, odds), strict=True):
@@ -166,7 +166,7 @@ def best_threshold(with_answer: np.ndarray, none: np.ndarray, odds: np.ndarray) 
 def scores(
     truth: Sequence[Sequence[str]], predicted: Sequence[str], *, chinese: bool
 ) -> dict[str, float]:
-    """The scores of a set whose questions all have an answer: SQuAD 1.1's."""
+    """SQuAD 1.1's scores, if all questions have answers; chinese: CMRC's, too."""
     found = {
         "exact_match": _percent(of_questions(truth, predicted, exact)),
         "f1": _percent(of_questions(truth, predicted, f1_of_1_1)),
@@ -178,7 +178,7 @@ def scores(
 def _cmrc(
     truth: Sequence[Sequence[str]], predicted: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """CMRC's scores of each question."""
+    """CMRC's scores of each question, by name."""
     return {
         "cmrc_em": of_questions(truth, predicted, cmrc_exact),
         "cmrc_f1": of_questions(truth, predicted, cmrc_f1),
@@ -193,11 +193,11 @@ def scores_with_negative(
     odds: np.ndarray,
     chinese: bool = False,
 ) -> dict[str, Any]:
-    """The scores of a set some of whose questions have no answer.
+    """SQuAD 2.0's scores, if questions may have no answer; chinese: CMRC's, too.
 
-    answers: the best ones, where an answer is to be given; odds: see `null_odds`.
+    answers: the best answers apart from "no answer"; odds: see `answers.null_odds`.
     """
-    # As in SQuAD's script, which then leaves out answers without words.
+    # As in SQuAD's script, which drops answers without words only after this.
     has = np.array([bool(texts) for texts in truth])
     truth = [[text for text in texts if normalized(text)] for texts in truth]
     each = {
@@ -228,7 +228,7 @@ def trust(
     chinese: bool,
     negative: bool = False,
 ) -> Trust:
-    """Intervals of the scores, and whether one answer is given to nearly all."""
+    """The interval of F1, and a remark if nearly all questions get the same answer."""
     if not predicted:
         return Trust()
     score, name = f1 if negative else f1_of_1_1, "f1"

@@ -1,4 +1,4 @@
-"""The lines that predicted answers give to each result file."""
+"""Predicted answers, as they are written to each result file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bert_mgpu.tasks.span_qa import answers
 from bert_mgpu.tasks.span_qa.answers import Answer
 from bert_mgpu.tasks.span_qa.scored import AnsweredSet
 
-_DIGITS = 6  # of a probability
+_DIGITS = 6  # decimals of a probability
 
 
 def decide(scored: AnsweredSet) -> Predictions:
     """The predictions of a set.
 
     predict.txt has the answers, test_results.tsv the start, the end and the probability
-    of each; the files of Google's code are those of run_squad.py.
+    of each; the other files are those of google-research/bert's run_squad.py.
     """
     texts, values, records = list[str](), list[np.ndarray](), list[dict[str, Any]]()
     chosen_texts, lists = dict[str, str](), dict[str, list[dict[str, Any]]]()
@@ -62,7 +62,7 @@ def _place(context: str, answer: Answer) -> dict[str, Any]:
 
 
 def _json(values: Mapping[str, Any]) -> list[str]:
-    """As Google's code writes it."""
+    """The text of a JSON file, indented as google-research/bert writes it."""
     return [json.dumps(values, indent=4) + "\n"]
 
 

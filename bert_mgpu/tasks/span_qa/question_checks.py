@@ -1,4 +1,4 @@
-"""Tables of questions, and warnings about those that are likely mistakes."""
+"""Tables of facts about questions, and warnings about likely mistakes in them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.span_qa import dataset
 from bert_mgpu.tasks.span_qa.dataset import ENDS, PLACES, STARTS
 
-_NUMBER_WIDTH = 16  # columns of the terminal
-_LONG, _CUT = 0.05, 0.05  # shares of answers, and of questions, from which to warn
+_NUMBER_WIDTH = 16  # characters of a column
+_LONG, _CUT = 0.05, 0.05  # shares of long answers and cut questions to warn of
 
 
 def remarks(features: Features) -> Iterator[str]:
-    """Lines for the log on a set; `warnings` names what a training is to learn."""
+    """Yields lines for the log about a set; see `warnings` for likely mistakes."""
     notes = features.notes
     if features.owners is not None:
         widest = notes["room"] - int(dataset.windows_of(features).heads.min())
@@ -40,7 +40,7 @@ def remarks(features: Features) -> Iterator[str]:
 
 
 def warnings(checked: CheckedSet) -> Iterator[str]:
-    """A line for each likely mistake in a set."""
+    """Yields a line for each likely mistake in a set."""
     notes, path = checked.features.notes, checked.path
     count = len(checked.features.first_rows)
     if notes["cut_questions"] > _CUT * count:
@@ -75,7 +75,7 @@ def warnings(checked: CheckedSet) -> Iterator[str]:
 
 
 def tables(sets: Sequence[CheckedSet]) -> list[str]:
-    """Facts on questions, and what a stride would cost, by set; of no set nothing."""
+    """A table, by set, of facts and of what strides would cost; [] without any set."""
     if not sets:
         return []
     features = [checked.features for checked in sets]
@@ -117,14 +117,14 @@ def _learnt(features: Features) -> bool:
 
 
 def _contexts(features: Features) -> set[bytes]:
-    """The tokens of each distinct context."""
+    """The token ids of each distinct context, as bytes."""
     places, values = features.unread[PLACES], features.spliced["input_ids"].values
     pairs = zip(places.offsets[:-1], places.offsets[1:], strict=True)
     return {values[start:end].tobytes() for start, end in pairs}
 
 
 def _cost(features: Features, stride: int) -> tuple[int, int]:
-    """The rows of a set, and their tokens, with this stride."""
+    """How many rows, and tokens in them, a set has at this stride."""
     windows = dataset.windows_of(features)
     first = features.first_rows
     last = np.append(first[1:], len(features)) - 1

@@ -1,7 +1,7 @@
-"""The answers of a question, read from its label, and where they stand.
+"""Reads the answers of a question, and their place in the context, from its label.
 
-The label is SQuAD's list of objects with text and answer_start, the object of two lists
-that transformers' data sets have, or texts alone, as CMRC's own files have them.
+The label is SQuAD's list of objects with text and answer_start, an object of two lists
+as in transformers' data sets, or just texts, as in CMRC's own files.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.tasks.span_qa.files import NEGATIVE
 
 _FLAG = f"--{NEGATIVE}=true"
-_HALF = re.compile("[\ud800-\udfff]")  # of a character
+_HALF = re.compile("[\ud800-\udfff]")  # of a character: a surrogate
 _TEXT, _START = "text", "answer_start"
 
 
 class Answers(NamedTuple):
-    """The label of a question."""
+    """The label of a question: its true answers."""
 
-    texts: tuple[str, ...]  # as the file has them; none: it has no answer
-    span: tuple[int, int] | None  # characters of the first that the context has
-    misplaced: tuple[str, ...] = ()  # what was done with each that is not at its place
+    texts: tuple[str, ...]  # as the file has them; () if there is no answer
+    span: tuple[int, int] | None  # place of the first text found in the context
+    misplaced: tuple[str, ...] = ()  # a message on each that is not at its place
 
     @property
     def is_lost(self) -> bool:
@@ -60,7 +60,7 @@ def read_label(files: TaskFiles, columns: Columns, cells: Sequence[Any]) -> Answ
 
 
 def check_ids(path: Any, examples: Sequence[Example], faults: Faults) -> None:
-    """Reports each id that is that of an earlier question: answers go by their ids."""
+    """Reports each id that an earlier question has, too: answers are keyed by id."""
     lines = dict[str, int]()
     for example in examples:
         first = lines.setdefault(str(example.guid), example.line)
@@ -70,7 +70,7 @@ def check_ids(path: Any, examples: Sequence[Example], faults: Faults) -> None:
 
 
 def _given(label: Any) -> Iterator[tuple[str, int | None]]:
-    """The text and the start of each answer. Raises ValueError."""
+    """Yields the text and start of each answer. Raises ValueError for a bad label."""
     if label is None:
         return
     if isinstance(label, dict):
@@ -105,7 +105,7 @@ def _given(label: Any) -> Iterator[tuple[str, int | None]]:
 
 
 def _check(count: int, is_impossible: Any, may_lack: bool) -> None:
-    """Raises ValueError where the number of answers is wrong."""
+    """Raises ValueError if the number of answers is wrong."""
     if not isinstance(is_impossible, bool | None):
         raise ValueError(f"is_impossible is {short_repr(is_impossible)}: pass a bool")
     if is_impossible and count:
@@ -133,7 +133,7 @@ def _located(context: str, answers: Sequence[tuple[str, int | None]]) -> Answers
 
 
 def _nearest(context: str, text: str, start: int) -> int | None:
-    """Where a text occurs, next to a place; of two equally near the first."""
+    """Where a text occurs nearest to a place; of two equally near, the first."""
     best, at = None, context.find(text)
     while at >= 0:
         if best is None or abs(at - start) < abs(best - start):

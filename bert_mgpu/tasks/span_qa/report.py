@@ -1,4 +1,4 @@
-"""What report.html shows of a set of questions: by length, by threshold, and errors."""
+"""The questions of a set in report.html: scores by length and threshold; mistakes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from bert_mgpu.tasks.span_qa.answers import NO_BEST
 from bert_mgpu.tasks.span_qa.scored import AnsweredSet
 
 _AROUND = 40  # characters on each side of an answer
-_LONGEST = 200  # characters of a text
-_LENGTHS = (5, 10, 20, 40)  # characters of true answers, at which groups end
-_WINDOWS = (1, 2, 4)  # of a question
+_LONGEST = 200  # characters shown of a text
+_LENGTHS = (5, 10, 20, 40)  # upper bounds of groups, in characters of the true answer
+_WINDOWS = (1, 2, 4)  # upper bounds of groups, in windows of a question
 _SETTING = "--null_score_diff_threshold"
 _POINTS = 11  # thresholds of the table
-_MARGIN = 0.05  # of a plot, of its width
-# Below all thresholds. Where that is best, the scores name 0, as SQuAD's script does.
+_MARGIN = 0.05  # on each side of a plot, as a share of its width
+# Below all odds. Where that is best, the scores report 0, as SQuAD's script does.
 _NEVER = "never answering"
 
 
@@ -46,7 +46,7 @@ class Scored:
 
 
 def of_set(scored: AnsweredSet, *, chinese: bool) -> SetReport:
-    """Of a labelled set."""
+    """The report of a labelled set."""
     own = Scored(scored, chinese=chinese)
     blocks: list[Block] = []
     head = "questions", "number", *own.names
@@ -96,11 +96,11 @@ def _thresholds(
     best = [answer.text for answer in scored.best]
     with_answer = [metrics.of_questions(own.truth, best, score) for score in own.pair]
     none = np.array([float(not texts) for texts in own.truth])
-    if scored.odds.min() < NO_BEST:  # there is an answer
+    if scored.odds.min() < NO_BEST:  # some question has an answer
         yield _curves(scored, dict(zip(own.names, with_answer, strict=True)), none=none)
     rows: list[tuple[object, ...]] = [("threshold", "no answer", *own.names)]
     shares = np.linspace(0, 1, _POINTS)
-    # Thresholds that occur: NO_BEST is far from all others.
+    # Only odds that occur, not between two: NO_BEST is far from all others.
     tried = np.unique(np.quantile(scored.odds, shares, method="lower"))
     for threshold in tried.tolist():
         is_none = scored.odds > threshold
@@ -145,7 +145,7 @@ def _curves(
 
 
 def _mistakes(scored: AnsweredSet, own: Scored) -> Mistakes:
-    """The questions that are not fully right, the most certain first of equal ones."""
+    """The questions with an F1 below 1, the lowest first, then the most certain."""
     wrong = np.flatnonzero(own.f1 < 1)
     certain = np.array([scored.probability(number) for number in wrong.tolist()])
     found = []
@@ -167,7 +167,7 @@ def _mistakes(scored: AnsweredSet, own: Scored) -> Mistakes:
 
 
 def _around(context: str, place: tuple[int, int] | None) -> str:
-    """An answer in brackets, and what stands around it; "" where there is none."""
+    """An answer in brackets, with the text around it; "" if there is none."""
     if place is None:
         return ""
     start, end = place

@@ -1,4 +1,4 @@
-"""The questions of a set: outputs of their windows, the answers, and the truth."""
+"""The questions of a set: the outputs of their windows, answers and the truth."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bert_mgpu.tasks.span_qa import answers
 from bert_mgpu.tasks.span_qa.answers import Answer
 from bert_mgpu.tasks.span_qa.dataset import CORES, ENDS, PLACES, STARTS, windows_of
 
-_NOTHING = answers.answer_of((-1, -1), (0.0, 0.0))  # where no pair is an answer
+_NOTHING = answers.answer_of((-1, -1), (0.0, 0.0))  # if no pair is an answer
 
 
 class AnsweredSet:
-    """Answers are found when they are needed. Letters: Q questions, W windows."""
+    """A set whose answers are found on first use. Letters: Q questions, W windows."""
 
     def __init__(
         self,
@@ -38,29 +38,29 @@ class AnsweredSet:
 
     @functools.cached_property
     def examples(self) -> Sequence[Example]:
-        """The texts, which are read when they are needed."""
+        """The examples with their texts, read on first use."""
         return self._examples()
 
     @functools.cached_property
     def windows(self) -> np.ndarray:
-        """The windows of each question: int64 [Q]."""
+        """The number of windows of each question: int64 [Q]."""
         return np.bincount(self._owners, minlength=len(self))
 
     def probability(self, number: int) -> float:
-        """That of the predicted answer of a question, among its n-best list."""
+        """The probability of a question's predicted answer, within its n-best list."""
         own = self.n_best[number]
         return answers.probabilities(own)[own.index(self.chosen[number])]
 
     @functools.cached_property
     def null(self) -> np.ndarray | None:
-        """The logits of no answer, float64 [Q, 2]; None where all have an answer."""
+        """The logits of "no answer", float64 [Q, 2]; None if all have an answer."""
         if not self.choice.version_2_with_negative:
             return None
         return answers.null_scores(self._logits, self._owners)
 
     @functools.cached_property
     def n_best(self) -> list[list[Answer]]:
-        """The best answers of each question, one at least."""
+        """The best answers of each question, at least one."""
         rows = self._rows
         pairs = answers.pairs(
             self._logits,
@@ -82,7 +82,7 @@ class AnsweredSet:
 
     @functools.cached_property
     def odds(self) -> np.ndarray | None:
-        """The score of no answer minus that of the best one: float64 [Q]."""
+        """The score of "no answer" minus the best answer's: float64 [Q], or None."""
         if self.null is None:
             return None
         pairs = zip(self.n_best, self.null, strict=True)
@@ -90,7 +90,7 @@ class AnsweredSet:
 
     @functools.cached_property
     def best(self) -> list[Answer]:
-        """The best answer of each question that is one, where there is any."""
+        """The best answer of each question apart from "no answer", if there is one."""
         return [next((a for a in own if a.text), own[0]) for own in self.n_best]
 
     @functools.cached_property
@@ -106,7 +106,7 @@ class AnsweredSet:
 
     @functools.cached_property
     def losses(self) -> np.ndarray:
-        """-log p of the places of the answers, of windows with a target: float64."""
+        """The mean -log p of start and end, for each window with a target: float64."""
         logits, dense = self._logits, self._rows.dense
         values, starts = logits.values.astype(np.float64), logits.offsets[:-1]
         peaks = np.maximum.reduceat(values, starts)  # [W, 2]

@@ -1,6 +1,6 @@
-"""The sentence of the context that is most like the question: the baseline to beat.
+"""A baseline that a model has to beat: the sentence that is most like the question.
 
-Both are sets of pairs of neighbouring characters, compared by their Dice coefficient.
+Texts are compared as sets of character bigrams, by their Dice coefficient.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _END = re.compile(r"(?<=[。！？；!?;\n])|(?<=[.])(?=\s)")
 
 
 def answers(examples: Sequence[Example]) -> list[str]:
-    """The answer to each question; "" where the context is empty."""
+    """The answer to each question; "" if the context is empty."""
     return [_most_similar(each.text_a, each.text_b or "") for each in examples]
 
 

@@ -35,7 +35,7 @@ from bert_mgpu.tasks.span_qa.scored import AnsweredSet
 
 
 class SpanQa(FinetuningTask):
-    """The start and the end of an answer (a `core.task.Task`)."""
+    """Predicts the start and the end of an answer (a `core.task.Task`)."""
 
     token_outputs = frozenset({"logits"})
     score_settings = Choice._fields
@@ -51,7 +51,7 @@ class SpanQa(FinetuningTask):
         chinese: bool = False,
         recompute: str = "none",
     ):
-        """cut: for exports; chinese: whether answers are scored as CMRC's, too."""
+        """cut: for exports; chinese: whether to report CMRC's scores, too."""
         self.name = name
         self.max_seq_length = max_seq_length
         self.facts = {"task_type": TYPE}
@@ -131,7 +131,7 @@ class SpanQa(FinetuningTask):
         )
 
     def metrics(self, rows: Features) -> list[str]:
-        # The scores of a question of each kind have these names.
+        # Scores one made-up question of each kind, for the names of the scores.
         without = rows.notes["without"]
         kinds = [("x",)] * (without < len(rows.first_rows)) + [()] * (without > 0)
         examples = [Example("", "", label=Answers(kind, None)) for kind in kinds]

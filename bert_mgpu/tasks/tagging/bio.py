@@ -1,9 +1,9 @@
-"""Notations of entities as tags of units: BIO, IOB1 and BIOES, and their spans.
+"""Notations of entities as tags of units (BIO, IOB1 and BIOES), and entity spans.
 
-BIO (IOB2) begins every entity with B- and goes on with I-. IOB1 (Ramshaw & Marcus 1995)
-writes B- only where an entity of the same type ends just before. BIOES ends entities of
-several units with E- and writes S- for one unit alone; BILOU (L-, U-) and BMES (M-) are
-the same with other letters.
+BIO (IOB2) begins every entity with B- and continues it with I-. IOB1 (Ramshaw & Marcus
+1995) writes B- only where an entity of the same type ends just before. BIOES ends
+entities of several units with E- and writes S- for a single unit; BILOU (L-, U-) and
+BMES (M-) are the same with other letters.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from bert_mgpu.core.errors import short_repr
 
 OUTSIDE = "O"
 
-_SAME = {"M": "I", "L": "E", "U": "S"}  # in BILOU and BMES, and what BIOES has
+_SAME = {"M": "I", "L": "E", "U": "S"}  # of BILOU and BMES -> of BIOES
 _ONLY_BIOES = "EMLSU"
 _LETTERS = {BIO: "BI", IOB1: "BI", BIOES: f"BI{_ONLY_BIOES}"}
 _TAG = re.compile(r"([A-Za-z])[-_](.+)", re.DOTALL)
-_ALIKE = {"0": "zero", "o": "a small letter"}  # what people write for O
+_ALIKE = {"0": "zero", "o": "a small letter"}  # often written instead of O
 
 
 class Span(NamedTuple):
-    """An entity: the numbers of its units, or of its characters, and its type."""
+    """An entity: its place, in units or in characters of the text, and its type."""
 
     start: int
     end: int  # excluded
@@ -43,7 +43,7 @@ class TagFault(NamedTuple):
 
 
 class ReadTags(NamedTuple):
-    """The entities of a sentence, repaired, and the faults of its tags."""
+    """The entities of a sentence, after repair, and the faults of its tags."""
 
     spans: list[Span]
     faults: list[TagFault]
@@ -56,7 +56,7 @@ def is_tag(text: str) -> bool:
 
 
 def scheme_of(tags: Iterable[str]) -> str:
-    """BIOES where a letter that only it has occurs among a file's tags, else BIO."""
+    """BIOES if a file's tags have a letter that only BIOES has, else BIO."""
     letters = {match[1] for match in map(_TAG.fullmatch, set(tags)) if match}
     return BIOES if letters & {*_ONLY_BIOES} else BIO
 
@@ -64,13 +64,13 @@ def scheme_of(tags: Iterable[str]) -> str:
 def read_spans(tags: Sequence[str], scheme: str, repair: str = BEGIN) -> ReadTags:
     """Reads the tags of a sentence in one of `config.tagging.FILE_SCHEMES`.
 
-    repair: BEGIN lets an entity begin where a tag goes on with none, as conlleval does;
-    LEAVE_OUT leaves that unit out. An entity without its E- ends where it ends.
+    repair: where a tag continues no entity, BEGIN starts one, as conlleval does, and
+    LEAVE_OUT leaves the unit out. An entity that lacks its E- ends with its last unit.
     """
     spans: list[Span] = []
     faults: list[TagFault] = []
-    start, open_type = 0, None  # of the entity that goes on
-    sound = True  # it began as it should
+    start, open_type = 0, None  # of the entity not yet closed
+    sound = True  # whether it began with a valid tag
 
     def close(end: int, *, ended: bool) -> None:
         nonlocal open_type
@@ -107,7 +107,7 @@ def read_spans(tags: Sequence[str], scheme: str, repair: str = BEGIN) -> ReadTag
 def write_tags(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
     """The tags of a sentence of `length` units in one of `config.tagging.FILE_SCHEMES`.
 
-    Spans are in order and do not overlap.
+    spans: in order, without overlaps.
     """
     tags = [OUTSIDE] * length
     before = Span(0, 0, "")
@@ -123,39 +123,39 @@ def write_tags(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
 
 
 def tags_of(types: Iterable[str], scheme: str) -> list[str]:
-    """The classes of a model: O, then the tags of each type."""
+    """The classes of a model: O, then the tags of each type in turn."""
     letters = "BI" if scheme == BIO else "BIES"
     return [OUTSIDE, *(f"{letter}-{kind}" for kind in types for letter in letters)]
 
 
 def types_of(labels: Sequence[str]) -> list[str]:
-    """The types of entities, in their order, of a model's tags; types stay as they are.
+    """The entity types of a model's tags, in order; labels that are types are kept.
 
-    O is no type, whichever stand beside it.
+    O is never a type, whatever other labels there are.
     """
     named = [label for label in labels if label != OUTSIDE]
     if not (all(map(is_tag, named)) and any(tag[0] in "BS" for tag in named)):
         return named
     types = [*dict.fromkeys(tag[2:] for tag in named)]
-    # "E-commerce" and "S-Bahn" are types.
+    # Types may look like tags: "E-commerce" and "S-Bahn".
     return types if len(named) < len(labels) or len(types) < len(named) else named
 
 
 def is_whole(labels: Sequence[str]) -> bool:
-    """Whether labels are O and all the tags of their types in one scheme."""
+    """Whether the labels are O and every tag of their types in one scheme."""
     return {*labels} == {*tags_of(types_of(labels), scheme_of(labels))}
 
 
 class Rules(NamedTuple):
-    """Which tags may follow each other, begin and end a sentence."""
+    """Which tags may follow one another, begin a sentence or end one."""
 
-    follow: np.ndarray  # bool [L, L]: from a tag, down, to the next, across
+    follow: np.ndarray  # bool [L, L]: row: a tag; column: the next one
     first: np.ndarray  # bool [L]
     last: np.ndarray  # bool [L]
 
 
 def rules_of(tags: Sequence[str]) -> Rules:
-    """The rules of the scheme of these tags, which `tags_of` gave: L of them."""
+    """The rules for the L tags that `tags_of` returned, by their scheme."""
     begins = np.array([tag[0] in "OBS" for tag in tags])
     ends = np.array([tag[0] in "OES" for tag in tags])
     if not any(tag[0] == "E" for tag in tags):  # BIO: an entity may end anywhere
@@ -167,7 +167,7 @@ def rules_of(tags: Sequence[str]) -> Rules:
 
 
 def _parsed(tag: str, scheme: str) -> tuple[str | None, str | None]:
-    """(B, I, E or S, type) of a tag; None of one that is outside, or no tag."""
+    """The letter (B, I, E or S) and the type of a tag; two Nones for O or a non-tag."""
     match = _TAG.fullmatch(tag)
     if match is None or match[1] not in _LETTERS[scheme] or not _is_name(match[2]):
         return None, None
@@ -175,7 +175,7 @@ def _parsed(tag: str, scheme: str) -> tuple[str | None, str | None]:
 
 
 def _is_name(kind: str) -> bool:
-    """Whether a type may stand in files whose columns blanks separate."""
+    """Whether a type can be written to files with whitespace-separated columns."""
     return kind.isprintable() and " " not in kind
 
 

@@ -1,10 +1,10 @@
-"""Rows of texts whose units are tagged: long texts in windows, each unit in one core.
+"""Model input for tagging: long texts in windows, each unit in the core of one.
 
-A unit is a word, or a piece of a text; pieces that share a character, as those of
-Hangul do, are one. Its first piece has its tag; a unit that the tokenizer drops is
-[UNK]. Columns of tokens, int32: `tag_ids` is 1 + the tag of a unit in the core, 0
-elsewhere; for a random field `prior_ids` is the same of the unit before, 0 where the
-core begins, and `edges` says where its sentence begins and ends, see model/crf.py.
+A unit is a word or a word piece; pieces that share a character, as those of Hangul do,
+are one unit. The tag is at a unit's first piece; a word without any piece gets [UNK].
+Token columns, int32: `tag_ids` is 1 + the tag of each unit in the core, 0 elsewhere;
+for a conditional random field, `prior_ids` is 1 + the tag of the unit before, 0 at the
+core's start, and `edges` marks a sentence's first and last unit, see model/crf.py.
 Letters: U units of a text.
 """
 
@@ -28,13 +28,13 @@ from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import windows
 
 OF_CRF = ("prior_ids", "edges")
-UNITS, ENTITIES = "units", "entities"  # unread: int32 [..., 2] and [..., 3]
-_KEYS = "unit_keys"  # unread: int64 [...], equal where all pieces of units are
-_CONTINUES = "##"  # before a piece that is not the first one of its word
+UNITS, ENTITIES = "units", "entities"  # in `Features.unread`: int32 [..., 2], [..., 3]
+_KEYS = "unit_keys"  # in `Features.unread`: int64 [...], see `_keys`
+_CONTINUES = "##"  # begins a piece that continues a word
 
 
 class Units(NamedTuple):
-    """The units of a text: int64 [U, 2] places in it, and the pieces of each."""
+    """The units of a text: their places in it, int64 [U, 2], and the pieces of each."""
 
     places: np.ndarray
     pieces: list[list[int]]
@@ -50,11 +50,11 @@ def featurise(
     by_words: bool,
     for_crf: bool = False,
 ) -> Features:
-    """Rows [CLS] units [SEP]; an example has as many as it has windows.
+    """Rows [CLS] units [SEP], one for each window of each example.
 
-    tags: of the model. doc_stride: see `windows`. by_words: the units of texts that are
-    not given as words are words, not pieces. for_crf: with the columns that only a
-    conditional random field reads.
+    tags: the model's. doc_stride: see `windows`. by_words: whether the units of texts
+    that are not given as words are words, not pieces. for_crf: adds the columns that
+    only a conditional random field reads.
     """
     rows, owners, lengths = list[WindowRow](), list[int](), list[int]()
     keys = list[np.ndarray]()
@@ -107,7 +107,7 @@ def featurise(
 
 
 class WindowRow(NamedTuple):
-    """A row of tokens, and the places of the units of its core."""
+    """The token columns of a row, and the places of the units in its core."""
 
     input_ids: list[int]
     segment_ids: list[int]
@@ -125,7 +125,7 @@ def _row(
     tokenizer: Tokenizer,
     room: int,
 ) -> WindowRow:
-    """The row of a window: the numbers of its units, and of those of its core."""
+    """The row of a window: (start, end, core start, core end), counted in units."""
     start, end, core_start, core_end = window
     pieces = [own[:room] for own in units.pieces[start:end]]
     ids = [tokenizer.cls_id, *itertools.chain(*pieces), tokenizer.sep_id]
@@ -143,7 +143,7 @@ def _row(
 
 
 class _TagWriter:
-    """The ids of tags and types."""
+    """Turns entities into the ids of their tags and types."""
 
     def __init__(self, tags: Sequence[str]):
         self._index = {tag: 1 + number for number, tag in enumerate(tags)}
@@ -151,18 +151,18 @@ class _TagWriter:
         self._scheme = bio.scheme_of(tags)
 
     def ids(self, spans: Sequence[Span], length: int) -> np.ndarray:
-        """1 + the tag of each unit, int32 [length], of spans of units."""
+        """1 + the tag of each unit, int32 [length]; spans: the entities, in units."""
         written = bio.write_tags(spans, length, self._scheme)
         return np.array([self._index[tag] for tag in written], np.int32)
 
     def rows(self, label: Entities | None) -> list[tuple[int, int, int]]:
-        """The entities of an example: start, end and the number of the type."""
+        """The entities of an example: start, end and the index of the type."""
         spans = label.spans if label else ()
         return [(start, end, self._types[kind]) for start, end, kind in spans]
 
 
 def _units(example: Example, tokenizer: Tokenizer, by_words: bool) -> Units:
-    """The units of an example: its words, else pieces or words of its text."""
+    """The units of an example: its given words, else words or pieces of its text."""
     text = example.text_a
     if example.words is not None:
         words = [text[start:end] for start, end in example.words]
@@ -184,7 +184,7 @@ def _units(example: Example, tokenizer: Tokenizer, by_words: bool) -> Units:
 
 
 def _keys(units: Units, text: str, unknown: int) -> np.ndarray:
-    """int64 [U]: equal for units of the same pieces; unknown ones of the same text."""
+    """Hashes of the units' pieces, and of the text of those with [UNK]: int64 [U]."""
     places = units.places.tolist()
     own = [
         [*pieces, *map(ord, text[start:end] if unknown in pieces else "")]
@@ -194,7 +194,7 @@ def _keys(units: Units, text: str, unknown: int) -> np.ndarray:
 
 
 def of_units(spans: Sequence[Span], places: np.ndarray) -> list[Span]:
-    """Spans of characters as spans of units; those with other borders are left out."""
+    """Converts character spans to unit spans; drops those not aligned with units."""
     starts = {start: number for number, start in enumerate(places[:, 0].tolist())}
     ends = {end: number + 1 for number, end in enumerate(places[:, 1].tolist())}
     return [
@@ -205,7 +205,7 @@ def of_units(spans: Sequence[Span], places: np.ndarray) -> list[Span]:
 
 
 def _pairs(rows: Sequence[Any], width: int) -> Ragged:
-    """Rows of [n, width] values as a ragged column of int32."""
+    """Rows of [n, width] values as a ragged int32 column."""
     parts = [np.array(row, np.int32).reshape(-1, width) for row in rows]
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
     return Ragged(np.concatenate(parts), offsets.astype(np.int64))
@@ -214,7 +214,7 @@ def _pairs(rows: Sequence[Any], width: int) -> Ragged:
 def sentences(
     rows: Features,
 ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
-    """The key and the place of each unit of a sentence, and its entities."""
+    """Yields the keys and places of the units of each sentence, and its entities."""
     keys = rows.unread[_KEYS].values.tolist()
     places, entities = rows.unread[UNITS], rows.unread[ENTITIES]
     starts = [*rows.first_rows.tolist(), len(rows)]

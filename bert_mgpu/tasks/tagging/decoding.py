@@ -1,8 +1,8 @@
-"""The tags of whole sentences from the outputs of their windows, and their entities.
+"""The tags and entities of whole sentences, from the outputs of their windows.
 
-Tags are those of the path with the highest score among all that the notation allows,
-across the windows of a sentence (Viterbi), with the transitions of a conditional random
-field or without any. Letters: U units of a sentence, L tags.
+The tags are the highest-scoring path that the notation allows (Viterbi), across the
+windows of a sentence, with the transition scores of a conditional random field or
+without any. Letters: U units of a sentence, L tags.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging.bio import Span
 from bert_mgpu.tasks.tagging.dataset import ENTITIES, UNITS
 
-_FULL = 1 << 15  # units of a batch, padding included
-_SHORTEST = 8  # units to pad to
+_FULL = 1 << 15  # units of a full batch, padding included
+_SHORTEST = 8  # minimum length to which sentences are padded
 
 
 class TaggedSet:
-    """The sentences of a set: outputs, decoded when they are needed, and the truth.
+    """The sentences of a set: the outputs, decoded on first use, and the truth.
 
-    Ragged values of units have a row for each sentence.
+    Ragged attributes have a row for each sentence and a value for each unit.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class TaggedSet:
         rules: crf.Transitions,
         examples: ReadExamples,
     ):
-        """tags: of the model; rules: which may follow each other, see `bio.Rules`."""
+        """tags: the model's; rules: which may follow one another, see `bio.Rules`."""
         self.tags, self._rules, self._examples = tags, rules, examples
         is_unit = rows.ragged["tag_ids"].values > 0
         counts = is_unit.astype(np.int64)
@@ -66,12 +66,12 @@ class TaggedSet:
 
     @functools.cached_property
     def examples(self) -> Sequence[Example]:
-        """The texts, which are read when they are needed."""
+        """The examples with their texts, read on first use."""
         return self._examples()
 
     @functools.cached_property
     def true_entities(self) -> list[list[Span]]:
-        """The entities of each sentence by character, as the file has them."""
+        """The true entities of each sentence, by character, as the file has them."""
         types = bio.types_of(self.tags)
         return [
             [Span(start, end, types[kind]) for start, end, kind in own.tolist()]
@@ -80,12 +80,12 @@ class TaggedSet:
 
     @functools.cached_property
     def decoded(self) -> tuple[Ragged, Ragged]:
-        """The tag of each unit, int32, and the probability of it, float32."""
+        """The predicted tag of each unit, int32, and its probability, float32."""
         return decode(self.emissions, self.transitions, self._rules)
 
     @functools.cached_property
     def unit_entities(self) -> list[list[Span]]:
-        """The entities of each sentence, by unit."""
+        """The predicted entities of each sentence, by unit."""
         scheme = bio.scheme_of(self.tags)
         return [
             bio.read_spans([self.tags[tag] for tag in own.tolist()], scheme).spans
@@ -94,7 +94,7 @@ class TaggedSet:
 
     @functools.cached_property
     def entities(self) -> list[list[Span]]:
-        """The entities of each sentence, by character."""
+        """The predicted entities of each sentence, by character."""
         return [
             [Span(int(places[s, 0]), int(places[e - 1, 1]), kind) for s, e, kind in own]
             for places, own in zip(
@@ -120,8 +120,8 @@ def decode(
 ) -> tuple[Ragged, Ragged]:
     """The best allowed tags of each sentence, int32, and their probabilities, float32.
 
-    A probability is that of this tag at this unit, over all allowed sequences: with one
-    conditional random field for both. emissions: float32 [U, L] of each sentence.
+    A probability is the marginal one of a tag at its unit, over all allowed sequences;
+    both come from the same random field. emissions: float32 [U, L] for each sentence.
     """
     allowed = crf.allowed(transitions, rules)
     tags = np.zeros(len(emissions.values), np.int32)
@@ -140,26 +140,26 @@ class _Batch(NamedTuple):
     """Sentences of about the same length, padded with zeros."""
 
     emissions: np.ndarray  # float32 [R, T, L]
-    numbers: np.ndarray  # int64 [R], of the sentences
+    numbers: np.ndarray  # int64 [R]: indices of the sentences
     lengths: np.ndarray  # int32 [R]
-    units: np.ndarray  # int64 [U]: their numbers in the set, sentence by sentence
-    is_full: bool  # has a shape that comes often
+    units: np.ndarray  # int64 [U]: indices of their units, in order
+    is_full: bool  # of a shape that is frequent enough to compile for
 
     @property
     def inside(self) -> np.ndarray:
-        """Where there is a unit: bool [R, T], as many as `units`."""
+        """Which positions are units, not padding: bool [R, T]."""
         return np.arange(self.emissions.shape[1]) < self.lengths[:, None]
 
     @property
     def edges(self) -> np.ndarray:
-        """The first and the last unit of each sentence: see `crf.with_edges`."""
+        """Marks the first and the last units, int32 [R, T]: see `crf.with_edges`."""
         places = np.arange(self.emissions.shape[1], dtype=np.int32)
         is_last = places == self.lengths[:, None] - 1
         return (crf.FIRST * (places == 0) + crf.LAST * is_last).astype(np.int32)
 
 
 def _batches(emissions: Ragged) -> Iterator[_Batch]:
-    """The sentences that have units, by length."""
+    """Batches of the sentences that have units, the shortest first."""
     lengths = emissions.lengths
     order = np.argsort(lengths, kind="stable")
     order = order[lengths[order] > 0]
@@ -200,13 +200,13 @@ def _tag_losses(
     *,
     transitions: crf.Transitions,
 ) -> tf.Tensor:
-    """-log p of the tags, 1 + their numbers, of each sentence: float32 [R]."""
+    """-log p of each sentence's tags, float32 [R]; tag_ids: 1 + the tag, 0: padding."""
     prior = tf.pad(tag_ids[:, :-1], [[0, 0], [1, 0]])
     return crf.losses(emissions, tag_ids, prior, edges=edges, transitions=transitions)
 
 
 def _on_host(work: Callable[..., Any], **options: Any) -> Any:
-    """A compiled function of arrays of any sizes, on the CPU."""
+    """A `tf.function` of `work` that takes arrays of any sizes and runs on the CPU."""
     function = tf.function(work, reduce_retracing=True, **options)
 
     def call(*arrays: Any, transitions: crf.Transitions) -> Any:

@@ -1,7 +1,7 @@
-"""The entities of the training set, looked up: the baseline that a model has to beat.
+"""A baseline that a model has to beat: looks up the entities of the training set.
 
-From left to right, the longest sequence of tokens that is an entity of the training
-set in most places where it stands there, with its most frequent type.
+From left to right, it takes the longest sequence of units that is an entity in most
+places where it occurs in the training set, and gives it its most frequent type.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Words = tuple[int, ...]
 def scores(
     train: Features, sets: Mapping[str, Features], tags: Sequence[str]
 ) -> dict[str, dict[str, float]]:
-    """Name of a set -> its scores; tags: of the model."""
+    """The scores of each set, by its name; tags: the model's."""
     types = bio.types_of(tags)
     known = _known(train)
     longest = max(map(len, known), default=0)
@@ -41,7 +41,7 @@ def scores(
 
 
 def _known(train: Features) -> dict[_Words, int]:
-    """The entities of a set, and the number of the type of each."""
+    """The entities to look up, as keys of units, and the index of the type of each."""
     counts: dict[_Words, collections.Counter[int]] = {}
     for keys, places, entities in sentences(train):
         starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
@@ -67,7 +67,7 @@ def _known(train: Features) -> dict[_Words, int]:
 def _matches(
     keys: Sequence[int], known: Mapping[_Words, int], longest: int
 ) -> Iterator[tuple[int, int, int]]:
-    """(start, end, type) of the longest matches, from left to right."""
+    """Yields (start, end, type) of the longest matches, from left to right."""
     start = 0
     while start < len(keys):
         for end in range(min(len(keys), start + longest), start, -1):

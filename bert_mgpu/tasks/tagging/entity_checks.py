@@ -13,14 +13,14 @@ from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging.dataset import ENTITIES, UNITS, sentences
 
-_NUMBER_WIDTH = 12  # columns of the terminal
-_FEW = 8  # entities of a type from which nothing can be learnt
-_ONE_ROW = 200  # words, from which a file of one row is suspicious
-_NAMES = 5  # types, and mentions, that are named
+_NUMBER_WIDTH = 12  # characters of a column
+_FEW = 8  # entities of a type: with fewer, it can hardly be learnt
+_ONE_ROW = 200  # a file of a single row with more units is suspicious
+_NAMES = 5  # maximum number of types, or mentions, in a warning
 
 
 def tables(sets: Sequence[CheckedSet], tags: Sequence[str]) -> list[str]:
-    """The number of entities of each type, and their lengths, by set."""
+    """Two tables by set: entities of each type; rows and lengths of entities."""
     names = ["", *(checked.split for checked in sets)]
     lines = [["type", *names[1:]]]
     counts = [_counts(checked, tags) for checked in sets]
@@ -72,7 +72,7 @@ def warnings(checked: CheckedSet, tags: Sequence[str]) -> Iterator[str]:
 
 
 def _in_two_ways(checked: CheckedSet, types: Sequence[str]) -> Iterator[str]:
-    """Mentions that have several types, with the first row of each."""
+    """Warns of mentions that have several types, with the first line of each type."""
     lines = checked.features.lines[checked.features.first_rows]
     seen: dict[tuple[int, ...], dict[int, int]] = collections.defaultdict(dict)
     for line, (keys, places, entities) in zip(

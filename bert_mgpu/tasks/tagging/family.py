@@ -1,4 +1,4 @@
-"""The family of tasks whose texts have entities: the type "tags"."""
+"""The family of tasks that find the entities of texts: the type "tags"."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 
 class TaggingFamily(Family):
-    """The type "tags"."""
+    """Tasks of the type "tags"."""
 
     baseline_name = dictionary.NAME
     has_windows = True
@@ -89,7 +89,7 @@ class TaggingFamily(Family):
             types = types or _types([examples])
             as_words = any(example.words is not None for example in examples)
             options.setdefault("units", WORDS if as_words else PIECES)
-        elif not saved and "units" not in options:  # others learn words
+        elif not saved and "units" not in options:  # models of other projects tag words
             options["units"] = WORDS
             fact("types", f"of words; --tag_units={PIECES} tags each piece of a word")
         own = model.labels or []
@@ -153,7 +153,7 @@ class TaggingFamily(Family):
                 "--export_hf with --crf: transformers has no conditional random field:"
                 " leave one of them out"
             )
-        _stride(config)  # before the texts to predict come
+        _stride(config)  # refuses a bad stride before any text is read
         return Tagging(
             files.name,
             model.bert_config,
@@ -212,7 +212,7 @@ class TaggingFamily(Family):
 
 
 def _stride(config: FinetuneConfig) -> int:
-    """Tokens between two windows. Raises UserError: more than a row has."""
+    """Tokens between window starts. Raises UserError if more than fit in a row."""
     room = config.max_seq_length - 2
     if config.doc_stride and config.doc_stride > room:
         raise UserError(
@@ -224,7 +224,7 @@ def _stride(config: FinetuneConfig) -> int:
 
 
 def _types(sets: Sequence[Sequence[Example]]) -> list[str]:
-    """The types of entities that occur, sorted."""
+    """The types of the entities in the sets, sorted."""
     labels = (one.label for examples in sets for one in examples)
     given = (label.spans for label in labels if isinstance(label, Entities))
     return sorted({span.type for spans in given for span in spans})

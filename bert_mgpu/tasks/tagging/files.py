@@ -1,4 +1,4 @@
-"""The keys of task.json that the type "tags" has, and its built-in tasks."""
+"""The keys of task.json for the type "tags", and its built-in tasks."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from bert_mgpu.tasks.files import Columns, TableColumns, TaskFiles
 from bert_mgpu.tasks.task_keys import FILES
 
 TYPE = "tags"
-OF_MODEL = ("repair_bio", "units")  # the others say how files are written
+OF_MODEL = ("repair_bio", "units")  # the others describe only the files
 KEYS = ("scheme", "token_pattern", *OF_MODEL)
 _CONLL, _JSON = "conll", "jsonl"
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of task.json, with the format and the columns that it leaves out.
+    """Adds the format and the columns that task.json leaves out to its values.
 
-    Raises UserError where the names of the files say different formats.
+    Raises UserError if the names of the files imply different formats.
     """
     forms = {values[key]: _format_of(values[key]) for key in FILES if values.get(key)}
     form = values.get("format") or next(iter(forms.values()), _CONLL)
@@ -38,11 +38,11 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _format_of(name: str) -> str:
     form = tables.TableFormat().format_of(name)
-    return _CONLL if form in ("tsv", "csv") else form  # of a .txt, or any other name
+    return _CONLL if form in ("tsv", "csv") else form  # .txt and others, too
 
 
 def columns(given: Columns, options: Mapping[str, Any]) -> Columns:
-    """The columns of a task's files.
+    """Completes the given columns of a task's files.
 
     Raises UserError for a bad "token_pattern", or for a second text.
     """

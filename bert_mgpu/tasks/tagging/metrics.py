@@ -1,7 +1,7 @@
-"""Precision, recall and F1 of entities: right is one with the true place and type.
+"""Precision, recall and F1 of entities, right if both place and type are the true ones.
 
-As conlleval counts and seqeval averages; scores are fractions, and 0 where they would
-divide by 0. Letters: K types.
+Counts as conlleval does and averages as seqeval does; scores are fractions, and 0 where
+they would divide by 0. Letters: K types.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bert_mgpu.core.task import Trust
 from bert_mgpu.tasks.tagging.bio import Span
 
 NAMES = ("precision", "recall", "f1", "macro_f1", "weighted_f1")
-_FEWEST, _HARDLY = 20, 0.05  # entities; the share of them that is too little
+_FEWEST, _HARDLY = 20, 0.05  # remark: fewest true entities, highest share found
 Cells = list[tuple[str, ...]]  # the lines of a table, its header first
 
 
 class Counts(NamedTuple):
-    """Entities by type: int64 [K] each. Types are sorted, and occur on either side."""
+    """Entities by type: int64 [K] each; types: all true or predicted ones, sorted."""
 
     types: list[str]
     right: np.ndarray
@@ -33,7 +33,7 @@ class Counts(NamedTuple):
 def count(
     truth: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]
 ) -> Counts:
-    """Counts the entities of sentences, given in the same order."""
+    """Counts entities by type; both arguments have the sentences in the same order."""
     totals = [collections.Counter[str]() for _ in range(3)]
     for true, said in zip(truth, predicted, strict=True):
         sets = {*true} & {*said}, {*said}, {*true}
@@ -45,7 +45,7 @@ def count(
 
 
 def scores(counts: Counts) -> dict[str, float]:
-    """The scores of a set. macro means average over the types that occur."""
+    """The scores of a set; "macro_f1" is the mean over the types that occur."""
     right, predicted, true = counts.right, counts.predicted, counts.true
     each, total = (
         _scores(*counts[1:]),
@@ -73,7 +73,7 @@ def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
 def trust(
     truth: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]
 ) -> Trust:
-    """The interval of F1, and whether hardly anything is found."""
+    """The confidence interval of F1, and a remark if hardly anything is found."""
     sets = [({*true}, {*said}) for true, said in zip(truth, predicted, strict=True)]
     sizes = [(len(true & said), len(said), len(true)) for true, said in sets]
     if not sizes:
@@ -87,7 +87,7 @@ def trust(
 
 
 def cells(counts: Counts) -> Cells:
-    """The precision, recall and F1 of each type, then their means."""
+    """The precision, recall and F1 of each type, then of all entities."""
     lines: Cells = [("type", "precision", "recall", "f1", "entities")]
     for name, *values, true in zip(
         counts.types, *_scores(*counts[1:]), counts.true, strict=True
@@ -100,5 +100,5 @@ def cells(counts: Counts) -> Cells:
 
 
 def table(counts: Counts) -> str:
-    """The table of `cells` for the terminal."""
+    """The table of `cells`, aligned for the terminal."""
     return terminal.align(cells(counts), (11, 9, 9, 9))

@@ -1,4 +1,4 @@
-"""The lines that predicted entities give to each result file."""
+"""Predicted entities, as they are written to each result file."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging.dataset import of_units
 from bert_mgpu.tasks.tagging.decoding import TaggedSet
 
-_DIGITS = 6  # of a probability
+_DIGITS = 6  # decimals of a probability
 _LEFT, _RIGHT = "[", "]"  # around an entity in a text
 
 
 def decide(scored: TaggedSet) -> Predictions:
     """The predictions of a set.
 
-    predict.txt has the tags of a line's words, or start:end:TYPE of each entity of a
-    text, separated by blanks; test_results.tsv the probability of each unit's tag.
+    A line of predict.txt has the tags of the words, or start:end:TYPE of each entity if
+    the text is not given as words, separated by spaces; a line of test_results.tsv has
+    the probability of each unit's tag.
     """
     texts, values, records = list[str](), list[np.ndarray](), list[dict[str, Any]]()
     for number, example in enumerate(scored.examples):
@@ -40,14 +41,14 @@ def decide(scored: TaggedSet) -> Predictions:
 
 
 def _tags(scored: TaggedSet, number: int) -> list[str]:
-    """The tags of the units of a sentence."""
+    """The predicted tags of the units of a sentence."""
     return [scored.tags[tag] for tag in scored.decoded[0].row(number).tolist()]
 
 
 def _entities(
     scored: TaggedSet, number: int, shares: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Entities as JSON values; their probability is the lowest one of their units."""
+    """Entities as JSON values; the probability is the lowest of the entity's units."""
     text = scored.examples[number].text_a
     pairs = zip(scored.entities[number], scored.unit_entities[number], strict=True)
     return [
@@ -63,9 +64,9 @@ def _entities(
 
 
 def _conlleval(scored: TaggedSet) -> Iterator[str]:
-    """A line for each unit, as conlleval reads them, and a blank one after a sentence.
+    """Yields input for conlleval: a line for each unit, a blank one after a sentence.
 
-    It has the unit, its true tag where all of the file's are known, and its tag.
+    It has the unit, its true tag if the whole file has labels, and its predicted tag.
     """
     scheme = bio.scheme_of(scored.tags)
     is_known = all(example.label is not None for example in scored.examples)

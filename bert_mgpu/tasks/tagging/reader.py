@@ -17,7 +17,7 @@ from bert_mgpu.tasks.tagging.bio import Span, TagFault
 
 _ADVICE = "--repair_bio=begin lets an entity begin there, outside leaves it out"
 _ENDS = "--repair_bio lets the entity end there"
-_OTHERS = (  # of what people write for O, and of BIOES
+_OTHERS = (  # advice on tags meant as O, and on BIOES
     ("'O' is meant", "--repair_bio reads it as that"),
     (" after it", _ENDS),
 )
@@ -26,14 +26,14 @@ _LONGER = "--repair_bio=begin keeps the longer one"
 
 
 class Entities(NamedTuple):
-    """The label of an example: its entities by character, in the text's order."""
+    """The label of an example: its entities, by character, in the text's order."""
 
     spans: tuple[Span, ...]
-    repaired: int = 0  # faults of its tags or spans
+    repaired: int = 0  # how many faults of its tags or spans were repaired
 
 
 class Tags(tuple[str, ...]):
-    """The tags of an example's words, whose notation the whole file shows."""
+    """The tags of an example's words; only the whole file shows their notation."""
 
 
 def read_label(
@@ -65,7 +65,7 @@ def _tags(words: Sequence[str], tags: Any) -> Tags:
 
 
 def _entities(text: str, label: Any, files: TaskFiles) -> Entities:
-    """The spans of a text, checked. Raises RowFaults for all that is wrong."""
+    """The checked spans of a text. Raises RowFaults with everything that is wrong."""
     faults, spans = list[str](), list[Span]()
     for given in spans_lib.given(label):
         if fault := spans_lib.fault(text, given):
@@ -84,7 +84,7 @@ def _entities(text: str, label: Any, files: TaskFiles) -> Entities:
 def complete(
     path: Any, examples: Sequence[Example], files: TaskFiles, *, faults: Faults
 ) -> list[Example]:
-    """The examples of a file (a `tasks.reader.Completion`), with entities for tags."""
+    """Turns the tags of a file into entities (a `tasks.reader.Completion`)."""
     if all(one.label is None for one in examples):  # a file to predict
         return [*examples]
     tags = [
@@ -127,7 +127,7 @@ def complete(
 
 
 def _why_bioes(examples: Sequence[Example], word_a_line: bool) -> str:
-    """By which tag a file is read as BIOES, and what to pass where it is BIO."""
+    """Names the tag for which a file is read as BIOES, and the flag to pass for BIO."""
     number, tag = next(
         (example.line + index * word_a_line, tag)
         for example in examples
@@ -150,7 +150,7 @@ def _words_are_tags(example: Example) -> bool:
 def _read(
     example: Example, scheme: str, repair: str | None
 ) -> tuple[list[TagFault], Entities]:
-    """The faults of a label, but for those that are repaired, and its entities."""
+    """The faults of a label that are not repaired, and its entities."""
     if not isinstance(example.label, Tags):
         return [], example.label
     assert example.words is not None
@@ -166,7 +166,7 @@ def _read(
 def _unknown(
     example: Example, spans: Sequence[Span], known: Sequence[str]
 ) -> Iterator[TagFault]:
-    """A fault for each type that the model does not have, where it first occurs."""
+    """Yields a fault for each type that the model lacks, where it first occurs."""
     why, seen = f"is not one of {listed(known)}", {*known}
     words = [start for start, _ in example.words or ()]
     for span in spans:

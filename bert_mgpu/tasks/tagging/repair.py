@@ -1,4 +1,4 @@
-"""Copies of labelled files whose tags, or spans, are those that were read from them."""
+"""Copies of labelled files, with the repaired tags or spans in place of their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BLANKS = re.compile("( +)")
 def conll(
     path: Any, columns: Columns, examples: Sequence[Example], *, scheme: str | None
 ) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a CoNLL file with other tags; scheme: of the file, if known."""
+    """Numbered lines of a CoNLL file, with repaired tags; scheme: its own, if known."""
     assert columns.table is not None and columns.label is not None
     column = columns.table.columns[columns.label]
     lines = [*read_lines(path, encoding_of(columns))]
@@ -60,7 +60,7 @@ def conll(
 def json_objects(
     path: Any, columns: Columns, examples: Sequence[Example]
 ) -> Iterator[tuple[int, str]]:
-    """The objects of a file, one on each line, with other spans."""
+    """Numbered lines of a JSON file, one object each, with repaired spans."""
     assert columns.table is not None and columns.label is not None
     key = columns.table.columns[columns.label]
     first = {example.line: example for example in examples}
@@ -74,7 +74,7 @@ def json_objects(
 
 
 def _cells(line: str) -> list[str]:
-    """The cells of a line at even places, and what separates them at odd ones."""
+    """The cells of a line, at even indices, and their separators, at odd ones."""
     if "\t" not in line:
         return _BLANKS.split(line.rstrip(" "))
     parts = line.split("\t")

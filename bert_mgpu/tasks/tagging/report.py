@@ -1,4 +1,4 @@
-"""What report.html shows of a set of entities: what is wrong, and in which way."""
+"""The entities of a set in report.html: which ones are wrong, and in what way."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from bert_mgpu.tasks.tagging.bio import Span
 from bert_mgpu.tasks.tagging.decoding import TaggedSet
 
 Pair = tuple[Span | None, Span | None]  # the true entity, the predicted one
-NOTHING = "nothing"  # in the place of a type
-_LONGEST_TEXT = 400  # characters of a sentence
-# What may be wrong with an entity; the last two have no counterpart.
+NOTHING = "nothing"  # in place of the type of a missing counterpart
+_LONGEST_TEXT = 400  # characters shown of a sentence
+# Verdicts on a pair; the last two are for entities without a counterpart.
 _KINDS = ("right", "border", "type", "border and type", "missed", "invented")
 
 
 def of_set(scored: TaggedSet) -> SetReport:
-    """Of a labelled set."""
+    """The report of a labelled set."""
     every = [
         [*matched(true, said)]
         for true, said in zip(scored.true_entities, scored.entities, strict=True)
@@ -47,10 +47,10 @@ def of_set(scored: TaggedSet) -> SetReport:
 
 
 def matched(true: Sequence[Span], said: Sequence[Span]) -> Iterator[Pair]:
-    """Pairs of a true and a predicted entity; None where one has no counterpart.
+    """Pairs true and predicted entities; None stands for a missing counterpart.
 
-    Those that overlap go together, from left to right. (Entities of one side do not
-    overlap, so one that has its place on the other side overlaps nothing else there.)
+    Overlapping ones are paired from left to right. (Entities of one side never overlap,
+    so one with the same place on the other side overlaps nothing else there.)
     """
     left, right = [*true], [*said]
     for one in true:
@@ -66,7 +66,7 @@ def matched(true: Sequence[Span], said: Sequence[Span]) -> Iterator[Pair]:
 
 
 def kind_of(true: Span | None, said: Span | None) -> str:
-    """One of _KINDS."""
+    """The verdict on a pair: one of _KINDS."""
     if true is None or said is None:
         return "invented" if true is None else "missed"
     same_type = true.type == said.type
@@ -76,9 +76,9 @@ def kind_of(true: Span | None, said: Span | None) -> str:
 
 
 def confusion(pairs: Sequence[Pair], names: Sequence[str]) -> np.ndarray:
-    """Pairs by true type (down) and predicted one (across), with nothing: int [K, K].
+    """Counts pairs by true type (row) and predicted type (column): int64 [K, K].
 
-    Those of other borders count, too.
+    names: the types and NOTHING. Pairs whose borders differ count, too.
     """
     counts = np.zeros((len(names), len(names)), np.int64)
     for true, said in pairs:
@@ -87,7 +87,7 @@ def confusion(pairs: Sequence[Pair], names: Sequence[str]) -> np.ndarray:
 
 
 def _place(pair: Pair, names: Sequence[str]) -> tuple[int, int]:
-    """Where the matrix counts a pair."""
+    """The row and the column of the confusion matrix for a pair."""
     true, said = (names.index(one.type if one else NOTHING) for one in pair)
     return true, said
 
@@ -101,7 +101,7 @@ def _overlap(one: Span, other: Span) -> bool:
 
 
 def _kinds(pairs: Sequence[Pair], types: Sequence[str]) -> list[tuple[object, ...]]:
-    """A line for each type, the true one where there is one."""
+    """The number of pairs of each kind by type: the true one, if there is one."""
     counts = collections.Counter(
         ((true or said or Span(0, 0, "")).type, kind_of(true, said))
         for true, said in pairs
@@ -114,7 +114,7 @@ def _kinds(pairs: Sequence[Pair], types: Sequence[str]) -> list[tuple[object, ..
 def _mistakes(
     scored: TaggedSet, pairs: Sequence[Sequence[Pair]], names: Sequence[str]
 ) -> Mistakes:
-    """The wrong sentences, and their entities in brackets."""
+    """The wrongly tagged sentences, with their entities in brackets."""
     wrong = [
         true != said
         for true, said in zip(scored.true_entities, scored.entities, strict=True)
@@ -137,7 +137,7 @@ def _mistakes(
 
 
 def marked(text: str, spans: Sequence[Span]) -> str:
-    """A text whose entities stand in brackets, each with its type."""
+    """A text, shortened if long, with its entities and their types in brackets."""
     parts, end = list[str](), 0
     for span in spans:
         parts += [

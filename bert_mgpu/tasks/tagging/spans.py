@@ -1,8 +1,8 @@
-"""The spans of entities in a text, as files have them, and what may be wrong there.
+"""The entity spans of a text, as files write them, and checks for mistakes in them.
 
-A span is a list [start, end, type], or an object as doccano, spaCy's tools and our own
-predictions have it; CLUENER groups them: {type: {mention: [[start, last], ...]}}, whose
-ends are included.
+A span is a list [start, end, type], or an object like those of doccano, spaCy's tools
+and this project's predictions; CLUENER groups them as {type: {mention: [[start, last],
+...]}}, where the last character is included.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 from bert_mgpu.core.errors import short_repr
 from bert_mgpu.tasks.tagging.bio import Span
 
-_STARTS = ("start", "start_offset")  # keys of an object, of which one is there
+_STARTS = ("start", "start_offset")  # alternative keys of an object
 _ENDS = ("end", "end_offset")
 _TYPES = ("type", "label")
 _MENTIONS = ("text", "mention")
-_NEAR = 3  # characters by which a place may be off and be recognised
+_NEAR = 3  # characters by which a place may be off for advice to be given
 
 
 class Given(NamedTuple):
-    """A span as a file has it, of any values."""
+    """A span as a file has it, with unchecked values."""
 
     start: Any
     end: Any  # excluded
     type: Any
-    mention: Any = None  # its text, where the file names it
-    ends: Any = 0  # 1: the file has the last character in place of the end
+    mention: Any = None  # its text, if the file has it
+    ends: Any = 0  # 1: the file gives the last character, not the end
 
     @property
     def span(self) -> Span:
@@ -35,7 +35,7 @@ class Given(NamedTuple):
 
 
 def given(label: Any) -> Iterator[Given]:
-    """The spans of a label. Raises ValueError where it has none of the three forms."""
+    """Yields a label's spans. Raises ValueError if it has none of the three forms."""
     if isinstance(label, Mapping):
         for kind, mentions in label.items():
             if not isinstance(mentions, Mapping):
@@ -73,7 +73,7 @@ def _is_int(value: Any) -> bool:
 
 
 def fault(text: str, given: Given) -> str | None:
-    """What is wrong with a span of a text; None: nothing."""
+    """What is wrong with a span of a text; None if nothing is."""
     start, end, kind, mention, ends = given
     if not (_is_int(start) and _is_int(end)):
         return _shape([start, end, kind])
@@ -94,7 +94,7 @@ def fault(text: str, given: Given) -> str | None:
 
 
 def _nearby(text: str, start: int, end: int, *, mention: str, ends: int) -> str:
-    """By how much a place is off, and the right one, where the mention stands near."""
+    """By how much a place is off, and the right one; "" if the mention is not near."""
     for off in sorted(range(-_NEAR, _NEAR + 1), key=abs):
         first = start + off
         if first >= 0 and text.startswith(mention, first):
@@ -105,7 +105,7 @@ def _nearby(text: str, start: int, end: int, *, mention: str, ends: int) -> str:
 
 
 def apart(spans: Sequence[Span]) -> tuple[list[Span], list[str]]:
-    """Spans without those that overlap a longer or earlier one; faults of these."""
+    """Drops spans that overlap a longer or earlier one; also returns their faults."""
     kept, faults = list[Span](), list[str]()
     for span in sorted(spans, key=lambda each: (each.start - each.end, each)):
         other = next(

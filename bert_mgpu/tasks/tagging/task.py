@@ -1,4 +1,4 @@
-"""Tagging of the units of texts: a dense layer on every token, and entities from it.
+"""Tagging the units of texts with a dense layer on every token, to find entities.
 
 Shapes: R rows, T tokens, H width, L tags.
 """
@@ -30,11 +30,11 @@ from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.tagging import bio, metrics, predictions, report
 from bert_mgpu.tasks.tagging.decoding import TaggedSet
 
-_CRF = crf.Transitions("crf/follow", "crf/first", "crf/last")  # names of parameters
+_CRF = crf.Transitions("crf/follow", "crf/first", "crf/last")  # parameter names
 
 
 class Tagging(FinetuningTask):
-    """The tag of each unit (a `core.task.Task`), and the entities that they make."""
+    """Tags each unit (a `core.task.Task`); consecutive tags make up entities."""
 
     token_outputs = frozenset({"logits"})
     shared_outputs = frozenset({"transitions"})
@@ -53,7 +53,7 @@ class Tagging(FinetuningTask):
         dropout: float | None = None,
         recompute: str = "none",
     ):
-        """tags: of the model's classes; units: of texts, "words" or "pieces"."""
+        """tags: the model's classes; units: what is tagged, "words" or "pieces"."""
         self.name = name
         self.labels = tuple(tags)
         self.max_seq_length = max_seq_length
@@ -96,7 +96,7 @@ class Tagging(FinetuningTask):
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
         outputs = {"logits": self.logits(params, batch)}
-        if self._has_crf:  # decoding needs it, too, and gets nothing but outputs
+        if self._has_crf:  # decoding needs them, and sees only outputs
             weights = self.transitions(params)
             flat = tf.concat([tf.reshape(part, [-1]) for part in weights], 0)
             examples = layers.shape_list(batch["is_real_example"])[0]
@@ -108,7 +108,7 @@ class Tagging(FinetuningTask):
         return self._logits(params, batch, None)
 
     def transitions(self, params: Params) -> crf.Transitions:
-        """The scores of tags beside the logits, 0 without a random field."""
+        """The transition scores of the random field; zeros without one."""
         if self._has_crf:
             return crf.Transitions(*(params[name] for name in _CRF))
         count = len(self.labels)
