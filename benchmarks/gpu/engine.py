@@ -107,7 +107,7 @@ class Trainer:
         specs = self._job.task.param_specs()
         if state is None:
             params = params_lib.initialize(specs, 0.02, SEED)
-            state = params, self._towers.first_slots(params), 0
+            state = params, self._towers.initial_slots(params), 0
         params, slots, first = state
         self._towers.load(params, slots)
         self._numbers = itertools.count(first)

@@ -68,7 +68,7 @@ class Ours:
         self.vocabulary = Vocabulary(self.tokenizer.tokens)
 
     def forward(self, rows: Features) -> Outputs:
-        placed = packing.one_a_row(np.arange(len(rows)), 1, LENGTH)
+        placed = packing.one_per_row(np.arange(len(rows)), 1, LENGTH)
         placed = placed._replace(targets=int(rows.target_counts.max()))
 
         class Answer:

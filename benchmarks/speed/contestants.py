@@ -81,7 +81,7 @@ def _towers(job: Any) -> Any:
 
     towers = make_towers(job)
     params = params_lib.initialize(job.task.param_specs(), 0.02, SEED)
-    towers.load(params, towers.first_slots(params))
+    towers.load(params, towers.initial_slots(params))
     return towers
 
 

@@ -53,7 +53,7 @@ def build(shape: tuple[int, int, int], n_devices: int, towers: int, **settings: 
     visible = devices.configure("cpu", n_devices)
     made = Towers(task, towers, visible, seed=1, xla=True, **settings)
     params = params_lib.initialize(task.param_specs(), 0.02, 1)
-    made.load(params, made.first_slots(params))
+    made.load(params, made.initial_slots(params))
     return made, params
 
 

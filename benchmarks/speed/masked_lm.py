@@ -105,7 +105,7 @@ def ours_pretrains(shape: Shape, *, padding: str, **flags: Any) -> Contestant:
     job = Run(run, model, task, data=None, topology=world, output_dir=pathlib.Path())
     towers = make_towers(job)
     params = params_lib.initialize(task.param_specs(), 0.02, SEED)
-    towers.load(params, towers.first_slots(params))
+    towers.load(params, towers.initial_slots(params))
     numbers = itertools.count()
 
     def step(batch: Batch) -> float:

@@ -24,5 +24,5 @@ def towers_of(task: Any, shape: Shape, flags: dict[str, Any]) -> Any:
     run = Run(config, model, task, data=None, topology=world, output_dir=pathlib.Path())
     towers = make_towers(run)
     params = params_lib.initialize(task.param_specs(), 0.02, SEED)
-    towers.load(params, towers.first_slots(params))
+    towers.load(params, towers.initial_slots(params))
     return towers

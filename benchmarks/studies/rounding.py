@@ -71,14 +71,14 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
     )
     features, _ = data.load("train")
     specs = task.param_specs()
-    first_slots = Optimizer().zero_slots
+    initial_slots = Optimizer().zero_slots
     state = resume.training_state(
         run,
         specs,
         model,
         identity={},
         output_dir=output_dir,
-        first_slots=first_slots,
+        initial_slots=initial_slots,
         new_head_warnings={},
     )
     steps = run.steps_of(len(features), run.train_batch_size)
@@ -88,7 +88,7 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
         rows = batching.rows_of_step(
             len(features), run.train_batch_size, step, seed=run.seed
         )
-        placement = packing.one_a_row(rows, 1, run.max_seq_length)
+        placement = packing.one_per_row(rows, 1, run.max_seq_length)
         return pipeline.collate(features, placement)
 
     def rate(step: int) -> tf.Tensor:

@@ -56,7 +56,7 @@ def measure(segments: int, recompute: str) -> dict[str, Any]:
         "is_real_example": np.ones((1, ROWS), np.float32),
     }
     towers = Towers(task, 1, ["CPU:0"], seed=1, xla=False)
-    towers.load(values, towers.first_slots(values))
+    towers.load(values, towers.initial_slots(values))
     before, _ = resident()
     steps, passes = [], []
     for step in range(STEPS + 1):

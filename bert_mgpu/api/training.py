@@ -82,7 +82,7 @@ def train(*, verbose: bool = False, **flags: Any) -> Scores:
     # Mistakes in flags are reported here, at once.
     try:
         config, _ = parsing.parse(["", *arguments], "", FinetuneConfig)
-    except parsing.HelpAsked:
+    except parsing.HelpRequested:
         raise UserError("help: `bert_mgpu train --help` shows the flags") from None
     command = [sys.executable, "-c", _COMMAND, "train", *arguments]
     _run(command, verbose or config.plan)

@@ -189,15 +189,15 @@ def _beside_weights(
             named = huggingface_read.folder_settings(folder)
             settings = {k: v for k, v in named.items() if v is not None}
             settings["origin"] = str(folder)
-            settings |= _for_predictions(folder)
+            settings |= _prediction_settings(folder)
         else:
-            settings = _left_by_run(folder)
+            settings = _settings_in_folder(folder)
     if saved_run:
-        settings |= _left_by_run(saved_run)
+        settings |= _settings_in_folder(saved_run)
     return settings
 
 
-def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
+def _settings_in_folder(folder: pathlib.Path) -> dict[str, Any]:
     """The settings of the model in a folder written by a run or by Google."""
     settings: dict[str, Any] = {}
     for key, name in (
@@ -209,13 +209,13 @@ def _left_by_run(folder: pathlib.Path) -> dict[str, Any]:
             settings[key] = str(folder / name)
     if files.lexists(folder / run_files.LABELS):
         settings["labels"] = run_folder.read_labels(folder / run_files.LABELS)
-    flags = _for_predictions(folder)
+    flags = _prediction_settings(folder)
     if "do_lower_case" in flags:
         settings["origin"] = str(folder)
     return settings | flags
 
 
-def _for_predictions(folder: pathlib.Path) -> dict[str, Any]:
+def _prediction_settings(folder: pathlib.Path) -> dict[str, Any]:
     """What run.json keeps for later predictions: flags, and the "task"."""
     path = folder / run_files.RUN
     return {**run_folder.read_settings(path), "task": run_folder.read_task(path)}

@@ -37,7 +37,7 @@ _NAME_ERRORS = (
 )
 
 
-class UnbrokenStream:
+class FailSafeStream:
     """A standard error stream whose failure does not end the work.
 
     Its reader or terminal may go away, or the disk of a log file may be full.
@@ -72,9 +72,9 @@ class UnbrokenStream:
 
 
 @contextlib.contextmanager
-def unbroken_log() -> Iterator[None]:
+def fail_safe_stderr() -> Iterator[None]:
     """Keeps the work going, silently, when no one reads standard error any more."""
-    before, sys.stderr = sys.stderr, cast("TextIO", UnbrokenStream(sys.stderr))
+    before, sys.stderr = sys.stderr, cast("TextIO", FailSafeStream(sys.stderr))
     try:
         yield
     finally:
@@ -100,7 +100,7 @@ def redirect_native_stderr(
         target = os.dup(descriptor) if heard else os.open(os.devnull, os.O_WRONLY)
         # File names may contain characters that the locale lacks.
         stream = os.fdopen(target, "w", buffering=1, errors="backslashreplace")
-        sys.stderr = cast("TextIO", UnbrokenStream(stream))
+        sys.stderr = cast("TextIO", FailSafeStream(stream))
         try:
             yield
         finally:
@@ -145,13 +145,15 @@ def explain(
     if disk:
         return UserError(f"{disk}: free some space, or pass another --{flag}")
     if isinstance(error, OSError) and error.errno in _NAME_ERRORS and error.filename:
-        return unusable(error, output, flag)
+        return unusable_path_error(error, output, flag)
     if shortage := out_of_memory(error):
         return OutOfMemory(f"{shortage}: {memory_hint}")
     return None
 
 
-def unusable(error: OSError, output: pathlib.Path | None, flag: str) -> UserError:
+def unusable_path_error(
+    error: OSError, output: pathlib.Path | None, flag: str
+) -> UserError:
     """The error for a file or folder that cannot be used, or for the network."""
     if error.filename is None:
         return UserError(
@@ -165,7 +167,7 @@ def unusable(error: OSError, output: pathlib.Path | None, flag: str) -> UserErro
     return UserError(f"{path}: cannot use it: {error.strerror}: {advice}")
 
 
-@unbroken_log()
+@fail_safe_stderr()
 def run(
     argv: Sequence[str],
     usage: str,
@@ -204,7 +206,7 @@ def run(
                 raise known from None
             raise
         return 0
-    except parsing.HelpAsked as asked:
+    except parsing.HelpRequested as asked:
         return print_stdout(str(asked))
     except RunError as error:
         return fail(error)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # it imports TensorFlow
     from bert_mgpu.distributed.topology import Topology
 
 
-@script.unbroken_log()
+@script.fail_safe_stderr()
 def run(
     argv: Sequence[str] | None,
     usage: str,
@@ -89,7 +89,7 @@ def run(
                 topology.group.all_gather(b"")  # others may still be writing
         watchdog.close()
         return 0
-    except parsing.HelpAsked as asked:
+    except parsing.HelpRequested as asked:
         return log.print_stdout(str(asked))
     except DoesNotFit as error:
         if argv is not None or not rank.is_single:
@@ -101,7 +101,7 @@ def run(
     except KeyboardInterrupt:
         return _fail(Interrupted("stopped by Ctrl-C"), watchdog)
     except OSError as error:  # for a path that the checks could not read
-        return _fail(script.unusable(error, None, ""), watchdog)
+        return _fail(script.unusable_path_error(error, None, ""), watchdog)
     finally:
         signal.signal(signal.SIGTERM, before)
     return launcher.restart_in_parts(parts)

@@ -45,7 +45,7 @@ _SEE_HELP = "(--help=all lists all flags)"
 _MOST = 10**12  # the maximum of whole numbers (steps, rows) without one of their own
 
 
-class HelpAsked(Exception):
+class HelpRequested(Exception):
     """--help was given; the argument is the help text."""
 
 
@@ -214,7 +214,7 @@ def parse(
     """Returns the settings and notes for the log; argv: in the form of sys.argv.
 
     Raises UserError for flags that are unknown, malformed or out of range, and
-    HelpAsked for --help.
+    HelpRequested for --help.
     """
     values = flags.FlagValues()
     _define(values, table)
@@ -228,7 +228,7 @@ def parse(
     except (flags.Error, ValueError) as error:  # ValueError: --noNAME=VALUE
         raise UserError(_explain(error, values, table)) from None
     if values.help or values.helpfull:
-        raise HelpAsked(help_text(usage, table, whole=whole or values.helpfull))
+        raise HelpRequested(help_text(usage, table, whole=whole or values.helpfull))
     if rest:
         raise UserError(
             f"{shortened(rest[0])!r} is not a flag: write --NAME=VALUE {_SEE_HELP}"

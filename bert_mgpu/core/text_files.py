@@ -39,16 +39,16 @@ def report_faults(
     error: ValueError,
     *,
     faults: Faults | None,
-    word_a_line: bool = False,
+    word_lines: bool = False,
 ) -> None:
     """Passes the faults of the row that begins at this line to `faults`.
 
-    word_a_line: each word has a line of its own. Raises UserError if `faults` is None.
+    word_lines: each word has a line of its own. Raises UserError if `faults` is None.
     """
     each = error.faults if isinstance(error, RowFaults) else [(None, str(error))]
     for word, message in each:
-        at = line + (word or 0) * word_a_line
-        if word is not None and not word_a_line:
+        at = line + (word or 0) * word_lines
+        if word is not None and not word_lines:
             message = f"word {word + 1}: {message}"
         fault = f"{path}:{at}: {message}"
         if faults is None:
@@ -135,7 +135,7 @@ def _is_utf_8(raw: bytes) -> bool | None:
         return False
 
 
-def found_encoding(path: str | os.PathLike[str], encoding: str) -> str:
+def detect_encoding(path: str | os.PathLike[str], encoding: str) -> str:
     """The one of ENCODINGS in which `read_lines` reads a file."""
     usual = encoding.removesuffix(_OR_UTF_8)
     if usual != encoding:

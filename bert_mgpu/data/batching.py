@@ -26,7 +26,7 @@ _SHAPE_SEED = 0  # fixed, so that runs of all seeds share what is compiled
 _PACKED_ROWS = 100_000  # rows from which packed shapes are chosen
 # Compiling one more width takes as long as about 10 batches of BERT-base, or 60 of a
 # 4-layer model: it has to save that many in an epoch or in a prediction.
-WORTH_A_WIDTH = 10
+BATCHES_SAVED_PER_WIDTH = 10
 _COMPARED_EXAMPLES = 20_000  # at most, to compare the padding of the policies
 _COMPARED_STEPS = 50
 _EVEN, _EIGHTS = 2, 8  # widths are multiples of one of these
@@ -41,7 +41,9 @@ def widths_for(longest: np.ndarray, max_length: int, worth: float) -> list[int]:
     return [min(width, max_length) for width in widths]
 
 
-def most_targets_to(width: int, lengths: np.ndarray, target_counts: np.ndarray) -> int:
+def max_targets_up_to(
+    width: int, lengths: np.ndarray, target_counts: np.ndarray
+) -> int:
     """The largest number of targets in any row of at most `width` tokens."""
     return int(target_counts[lengths <= width].max(initial=0))
 
@@ -83,7 +85,7 @@ class TrainingOrder:
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
         # Cached for the few widths there are, since each takes a search over all rows.
         self._most_targets = functools.cache(
-            lambda width: most_targets_to(width, lengths, self._target_counts)
+            lambda width: max_targets_up_to(width, lengths, self._target_counts)
         )
         epoch = len(lengths) // self._batch
         if random_numbers != "numpy":  # older runs chose shapes by their own seed
@@ -101,7 +103,7 @@ class TrainingOrder:
                 widths = packing.few_widths(needed, 4, _EIGHTS)
                 self._widths = [min(width, max_length) for width in widths]
             else:
-                worth = WORTH_A_WIDTH * len(groups) / epoch
+                worth = BATCHES_SAVED_PER_WIDTH * len(groups) / epoch
                 self._widths = widths_for(needed, max_length, worth)
         self._widths = [whole_width(width, segment) for width in self._widths]
         self._shapes: list[packing.Shape] = []
@@ -140,19 +142,19 @@ class TrainingOrder:
         """A batch of the shape that takes the most memory (packed: almost surely)."""
         if placed := self._packed(0, self._shapes[-1:]):
             return placed
-        return self._one_a_row(self._numbers(0), self._widths[-1])
+        return self._one_per_row(self._numbers(0), self._widths[-1])
 
     def placement(self, step: int) -> Placement:
         numbers = self._numbers(step)
         if packed := self._packed(step, self._shapes):
             return packed
-        return self._one_a_row(numbers, self._width_for(self._sizes(numbers)))
+        return self._one_per_row(numbers, self._width_for(self._sizes(numbers)))
 
     def _width_for(self, sizes: np.ndarray) -> int:
         return next(width for width in self._widths if width >= sizes.max())
 
-    def _one_a_row(self, numbers: np.ndarray, length: int) -> Placement:
-        placed = packing.one_a_row(numbers, self._towers, length)
+    def _one_per_row(self, numbers: np.ndarray, length: int) -> Placement:
+        placed = packing.one_per_row(numbers, self._towers, length)
         return placed._replace(targets=self._most_targets(length))
 
     def _packed(self, step: int, shapes: list[packing.Shape]) -> Placement | None:

@@ -12,7 +12,11 @@ import numpy as np
 
 from bert_mgpu.core.rng.shuffles import SHUFFLES
 from bert_mgpu.data import packing
-from bert_mgpu.data.batching import WORTH_A_WIDTH, most_targets_to, widths_for
+from bert_mgpu.data.batching import (
+    BATCHES_SAVED_PER_WIDTH,
+    max_targets_up_to,
+    widths_for,
+)
 from bert_mgpu.data.packing import EMPTY, Placement, Shape
 
 _SAMPLE = 300  # rows from which the packed shape is chosen
@@ -118,7 +122,7 @@ def stream_placements(
     """
     sorts = len(lengths) > towers * rows_per_tower
     order = np.argsort(-lengths if sorts else 0 * lengths, kind="stable")
-    placed, sizes = [], half_way if sorts else _power_of_two
+    placed, sizes = [], round_up_coarsely if sorts else _power_of_two
     for start in range(0, len(lengths), towers * rows_per_tower):
         batch = order[start : start + towers * rows_per_tower]
         rows = min(rows_per_tower, _power_of_two(-(-len(batch) // towers)))
@@ -131,12 +135,12 @@ def stream_placements(
         numbers = np.full(rows * towers, EMPTY)
         numbers[: len(batch)] = batch
         targets = _power_of_two(target_counts[batch].max())
-        placement = packing.one_a_row(numbers, towers, width)
+        placement = packing.one_per_row(numbers, towers, width)
         placed.append(placement._replace(targets=targets))
     return placed
 
 
-def half_way(least: int) -> int:
+def round_up_coarsely(least: int) -> int:
     """The next power of two, or 3/4 of it if that suffices: 8, 12, 16, 24, 32, ..."""
     power = _power_of_two(least)
     return 3 * power // 4 if 4 * least <= 3 * power else power
@@ -161,13 +165,13 @@ def _sorted_rows(
     full = -(-len(order) // size) * size
     order = np.concatenate([order, np.full(full - len(order), EMPTY)])
     batches = order.reshape(-1, size)
-    widths = widths_for(lengths[batches[:, 0]], max_length, WORTH_A_WIDTH)
+    widths = widths_for(lengths[batches[:, 0]], max_length, BATCHES_SAVED_PER_WIDTH)
     targets = {
-        width: most_targets_to(width, lengths, target_counts) for width in widths
+        width: max_targets_up_to(width, lengths, target_counts) for width in widths
     }
     width_of = [next(w for w in widths if w >= lengths[ns[0]]) for ns in batches]
     return [
-        packing.one_a_row(numbers, towers, width)._replace(targets=targets[width])
+        packing.one_per_row(numbers, towers, width)._replace(targets=targets[width])
         for numbers, width in zip(batches, width_of, strict=True)
     ]
 

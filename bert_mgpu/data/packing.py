@@ -51,7 +51,7 @@ class Placement(NamedTuple):
         return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
 
 
-def one_a_row(numbers: np.ndarray, towers: int, length: int) -> Placement:
+def one_per_row(numbers: np.ndarray, towers: int, length: int) -> Placement:
     """Places every example in a row of its own; numbers: int64 [N * R]."""
     shaped = numbers.reshape(towers, -1, 1)
     return Placement(shaped, np.zeros_like(shaped), length)

@@ -60,7 +60,7 @@ class TableFormat(NamedTuple):
             suffixes.pop()
         return self.format or _SUFFIXES.get("".join(suffixes[-1:]).lower(), "tsv")
 
-    def word_a_line(self, path: str | os.PathLike[str]) -> bool:
+    def word_lines(self, path: str | os.PathLike[str]) -> bool:
         """Whether each word of a row has a line of its own."""
         return self.format_of(path) == "conll"
 
@@ -107,7 +107,7 @@ def rows(
             yield number, texts or None
         except ValueError as error:
             report_faults(
-                path, number, error, faults=faults, word_a_line=form.word_a_line(path)
+                path, number, error, faults=faults, word_lines=form.word_lines(path)
             )
 
 

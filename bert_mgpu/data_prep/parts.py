@@ -58,7 +58,7 @@ def split(block: Block, repeats: int) -> list[Share]:
 class Part(NamedTuple):
     """Facts about a finished part; those of the text are in a block's first part."""
 
-    runs: list[shuffle.SortedRun]
+    runs: list[shuffle.ShuffledRun]
     counts: collections.Counter[str]
     longest: int  # characters of the longest line
     malformed: str | None  # file:line of the first malformed line
@@ -83,7 +83,7 @@ def find(preparation: Preparation, share: Share) -> Part | None:
             return None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-    runs = [shuffle.SortedRun(path, *run) for run in facts["runs"]]
+    runs = [shuffle.ShuffledRun(path, *run) for run in facts["runs"]]
     counts = collections.Counter(facts["counts"])
     return Part(
         runs,

@@ -174,7 +174,7 @@ def merge_runs(runs: Sequence[pathlib.Path], target: pathlib.Path) -> None:
         left.append(path)
 
 
-def commonest_first(
+def most_frequent_first(
     phrases: Iterable[Phrase], folder: pathlib.Path
 ) -> Iterator[Phrase]:
     """The phrases, most frequent first, then by code points, as the input is."""

@@ -29,7 +29,7 @@ from bert_mgpu.core.log import say
 from bert_mgpu.core.units import duration_text, size_text
 from bert_mgpu.data_prep import corpus, parts, processes, shuffle
 from bert_mgpu.data_prep.corpus import Cut
-from bert_mgpu.data_prep.shuffle import SortedRun
+from bert_mgpu.data_prep.shuffle import ShuffledRun
 from bert_mgpu.data_prep.statistics import PreparationTotals
 from bert_mgpu.data_prep.tokenized import Preparation, tools
 
@@ -122,14 +122,14 @@ def _clean(folder: pathlib.Path) -> None:
 
 def _make_parts(
     preparation: Preparation, files: Sequence[str], workers: int
-) -> tuple[PreparationTotals, list[SortedRun]]:
+) -> tuple[PreparationTotals, list[ShuffledRun]]:
     """Makes all parts, in order; returns their total counts and their runs."""
     total = sum(map(os.path.getsize, files))
     window = corpus.WINDOW if preparation.objective == "nsp" else 0
     blocks = corpus.blocks(
         files, preparation.folder, Cut(preparation.each_line, window)
     )
-    totals, runs = PreparationTotals(), list[SortedRun]()
+    totals, runs = PreparationTotals(), list[ShuffledRun]()
     is_cut = False
     position = 0
     make = functools.partial(parts.make, preparation)
@@ -187,7 +187,7 @@ def _fault(
 
 
 def _write(
-    runs: Sequence[SortedRun],
+    runs: Sequence[ShuffledRun],
     outputs: Sequence[pathlib.Path],
     seed: int,
     *,

@@ -85,7 +85,7 @@ def make(
         (made / "rewrite").mkdir(parents=True)
         with_main = source.columns.main is not None
         n_phrases = phrase_mining.write_bank(
-            phrase_mining.commonest_first(phrase_mining.read_run(phrases), work),
+            phrase_mining.most_frequent_first(phrase_mining.read_run(phrases), work),
             made / BANK,
             made / MATCHES,
             is_match=lambda phrase: bool(phrase.beside) or not with_main,

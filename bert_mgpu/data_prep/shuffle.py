@@ -23,7 +23,7 @@ _DRAWS = 1 << 13  # rows whose runs are drawn at once
 _MOST_ROWS = 900_000_000  # the most from which numpy can draw
 
 
-class SortedRun(NamedTuple):
+class ShuffledRun(NamedTuple):
     """Rows in random order, framed as in a TFRecord file."""
 
     path: pathlib.Path
@@ -72,7 +72,7 @@ class _Reader:
     can have open files.
     """
 
-    def __init__(self, run: SortedRun, buffer: int) -> None:
+    def __init__(self, run: ShuffledRun, buffer: int) -> None:
         self._path, self._at = run.path, run.offset
         self._end = run.offset + run.size
         self._buffer = buffer
@@ -100,7 +100,7 @@ class _Reader:
 
 
 def merge(
-    runs: Sequence[SortedRun],
+    runs: Sequence[ShuffledRun],
     files: Sequence[BinaryIO],
     rng: np.random.Generator,
     *,

@@ -174,7 +174,7 @@ def get(scope: str, key: str, timeout: float = 10) -> str | None:
         raise
 
 
-class HostGivenUp(Exception):
+class HostAbandoned(Exception):
     """horovodrun has given up this process's host and goes on without it."""
 
 
@@ -182,14 +182,14 @@ def rejoin(towers: int) -> NoReturn:
     """Restarts this process with the rank that horovodrun has for it now.
 
     horovodrun answers once every process of the job is either lost or has asked.
-    towers: of all processes, kept by the restarted job. Raises HostGivenUp, and OSError
-    if horovodrun does not answer within HOROVOD_ELASTIC_TIMEOUT.
+    towers: of all processes, kept by the restarted job. Raises HostAbandoned, and
+    OSError if horovodrun does not answer within HOROVOD_ELASTIC_TIMEOUT.
     """
     key = f"{os.environ['HOROVOD_HOSTNAME']}:{os.environ['HOROVOD_LOCAL_RANK']}"
     seconds = float(os.environ.get("HOROVOD_ELASTIC_TIMEOUT", "600"))
     values = (get("rank_and_size", key, timeout=seconds) or "-1").split(",")
     if values[0] == "-1":
-        raise HostGivenUp
+        raise HostAbandoned
     for name, value in zip(_NAMES, values, strict=False):
         os.environ[f"HOROVOD_{name}"] = value.strip()
     os.environ[TOWERS] = str(towers)

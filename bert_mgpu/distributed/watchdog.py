@@ -261,7 +261,7 @@ class Watchdog:
                 self._say(f"{end}: continuing without it")
                 os.dup2(self._stderr, 2)  # for the restarted process
                 launcher.rejoin(self._towers)
-        except launcher.HostGivenUp:
+        except launcher.HostAbandoned:
             return  # the others go on without this process
         except OSError:
             pass  # horovodrun is gone too

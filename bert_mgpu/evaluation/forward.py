@@ -159,7 +159,7 @@ def forward(
     except Exception as error:
         shortage = towers.out_of_memory(error)
         # XLA may need something that is missing; a stream can do without XLA.
-        if shortage is None and not towers.programs.compile_no_more():
+        if shortage is None and not towers.programs.stop_compiling_frequent_shapes():
             raise
         failure = None if shortage else shortened(str(error))
     if failure is not None:

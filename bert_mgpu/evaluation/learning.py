@@ -55,34 +55,34 @@ class MainScore(NamedTuple):
 def findings(scores: MainScore, training: Training | None) -> list[str]:
     """Lines on what is wrong with a model, then one on what to try; else []."""
     if scores.tells_nothing:
-        line = _unfallen(training.losses) if training else None
+        line = _loss_not_falling(training.losses) if training else None
         return [_ONE_LABEL, *filter(None, [line])]
     found = [scores.one_answer] if scores.one_answer else []
-    ahead = [*_ahead(scores)]
+    ahead = [*_unbeaten(scores)]
     if ahead:
         value = f"{scores.metric} {scores.value:.4f}"
         found.append(f"{value} is not better than {' or '.join(ahead)}")
-    elif line := _by_chance(scores):
+    elif line := _within_interval(scores):
         found.append(line)
     has_floor = bool(scores.constant or scores.baseline)
     learns = has_floor and not found
-    if training and not learns and (line := _unfallen(training.losses)):
+    if training and not learns and (line := _loss_not_falling(training.losses)):
         found.append(line)
     if found:
         found.append(f"to try: {'; '.join(_advice(scores, training))}")
     return found
 
 
-def of_loss(training: Training) -> list[str]:
+def findings_from_loss(training: Training) -> list[str]:
     """Like `findings`, for a training without an evaluation."""
-    line = _unfallen(training.losses)
+    line = _loss_not_falling(training.losses)
     if line is None:
         return []
     advice = "--do_eval=true, which shows whether it learnt", *_advice(None, training)
     return [line, f"to try: {'; '.join(advice)}"]
 
 
-def _ahead(scores: MainScore) -> Iterator[str]:
+def _unbeaten(scores: MainScore) -> Iterator[str]:
     """The constant answers that a model does not beat, and baselines above it."""
     sign = -1 if scores.lower_is_better else 1
     for name, floor in scores.constant.items():
@@ -93,7 +93,7 @@ def _ahead(scores: MainScore) -> Iterator[str]:
             yield f"{floor:.4f} of {name}"
 
 
-def _by_chance(scores: MainScore) -> str | None:
+def _within_interval(scores: MainScore) -> str | None:
     """A line if the interval includes the score of one answer for all rows."""
     if scores.interval is None:
         return None
@@ -107,7 +107,7 @@ def _by_chance(scores: MainScore) -> str | None:
     return None
 
 
-def _unfallen(losses: Sequence[float]) -> str | None:
+def _loss_not_falling(losses: Sequence[float]) -> str | None:
     if len(losses) < _FEWEST_LOSSES:
         return None
     quarter = max(1, len(losses) // 4)

@@ -221,12 +221,12 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         return tf.RaggedTensor.from_row_lengths(kept, sizes)
 
 
-def are_blanks(points: tf.Tensor) -> tf.Tensor:
+def is_space(points: tf.Tensor) -> tf.Tensor:
     """Whether code points are whitespace to `str.isspace`: [C] -> bool [C]."""
     return tf.reduce_any(points[:, None] == tf.constant(_BLANKS), 1)
 
 
-def with_dropped(
+def cover_dropped(
     texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, *, of_units: tf.Tensor
 ) -> tf.Tensor:
     """The ends of units, moved past characters that belong to no piece (accents, ...).
@@ -235,7 +235,7 @@ def with_dropped(
     units of all texts, one text after the other; of_units: the text of each unit.
     """
     points = tf.strings.unicode_decode(texts, "UTF-8")
-    blanks = are_blanks(points.values)
+    blanks = is_space(points.values)
     begins = tf.gather(tf.cast(points.row_starts(), tf.int32), of_units)
     sizes = tf.gather(tf.cast(points.row_lengths(), tf.int32), of_units)
     is_last = tf.concat([of_units[1:] != of_units[:-1], [True]], 0)[: tf.size(starts)]

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.config.span_qa import Choice, WindowCut
-from bert_mgpu.export.graph_tokenizer import GraphTokenizer, are_blanks, with_dropped
+from bert_mgpu.export.graph_tokenizer import GraphTokenizer, cover_dropped, is_space
 from bert_mgpu.export.saved_model import Exportable, Served
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import LENGTH_WEIGHT
@@ -121,7 +121,7 @@ class ServedAnswers(Served):
     def _pieces(self, texts: tf.Tensor) -> _ContextPieces:
         pieces = self._tokenize.located(texts)
         starts, ends = pieces.starts.values, pieces.ends.values
-        ends = with_dropped(texts, starts, ends, of_units=pieces.ids.value_rowids())
+        ends = cover_dropped(texts, starts, ends, of_units=pieces.ids.value_rowids())
         points = tf.strings.unicode_decode(texts, "UTF-8")
         return _ContextPieces(pieces.ids, starts, ends, points=points)
 
@@ -280,7 +280,7 @@ def _distinct(pairs: _Pairs, points: tf.RaggedTensor) -> _Pairs:
     with whitespace.
     """
     chars = _characters(points, pairs.questions, pairs.starts, ends=pairs.ends)
-    blanks = tf.gather(are_blanks(points.values), chars.values)
+    blanks = tf.gather(is_space(points.values), chars.values)
     again = blanks & tf.concat([[False], blanks], 0)[:-1]
     values = tf.where(blanks, _BLANK, tf.gather(points.values, chars.values))
     texts = tf.ragged.boolean_mask(chars.with_values(values), chars.with_values(~again))

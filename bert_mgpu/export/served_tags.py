@@ -14,7 +14,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.task import Batch, Params
-from bert_mgpu.export.graph_tokenizer import GraphTokenizer, Located, with_dropped
+from bert_mgpu.export.graph_tokenizer import (
+    GraphTokenizer,
+    Located,
+    cover_dropped,
+)
 from bert_mgpu.export.saved_model import Exportable, Served
 from bert_mgpu.model import crf
 from bert_mgpu.text import whole_words
@@ -131,7 +135,7 @@ class ServedTags(Served):
         kept, fits = _fitting(unit, of_units, count, room=self._max_length - 2)
         ends = tf.math.unsorted_segment_max(pieces.ends.values, unit, tf.size(of_units))
         starts = tf.boolean_mask(pieces.starts.values, begins)
-        ends = with_dropped(texts, starts, ends, of_units=of_units)
+        ends = cover_dropped(texts, starts, ends, of_units=of_units)
         found = _Places(
             *(
                 tf.RaggedTensor.from_value_rowids(

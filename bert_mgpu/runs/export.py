@@ -83,7 +83,7 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
         saved_model.write(folder, served, data.has_pairs)
         say(f"wrote the model to {folder}, for TensorFlow Serving")
         columns = data.files.columns_of("test")
-        if done := columns.done_to_texts(model.do_lower_case):
+        if done := columns.text_changes(model.do_lower_case):
             say(f"  it has to be given texts {done}, as this run makes them of a line")
         if in_graph.needs:
             say(f"  Python has to `import {in_graph.needs}` before it loads the model")

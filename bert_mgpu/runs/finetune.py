@@ -9,9 +9,11 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.log import fact
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.runs import (
+    assessment as assessment_lib,
+)
+from bert_mgpu.runs import (
     export,
     identity,
-    learnt,
     mlflow_log,
     plan,
     predict_stream,
@@ -66,11 +68,11 @@ def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
     if not config.do_train and run.topology.group.rank == 0:
         resume.keep_task(data.task, run.output_dir)
     # 3. The uses of the model.
-    scored, told = {}, learnt.NOTHING
+    scored, assessment = {}, assessment_lib.UNASSESSED
     if config.do_eval:
         scored = stages.evaluate(run, towers, state.step, names=data.evaluated)
         trained = train.planned(run) if config.do_train else None
-        told = learnt.tell(run, scored, trained)
+        assessment = assessment_lib.assess(run, scored, trained)
     if config.do_predict and data.streams:
         predict_stream.predict(run, towers)
     elif config.do_predict:
@@ -80,8 +82,8 @@ def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
     stages.export(run, state.averaged, task.huggingface_problem_type)
     export.write(run, state.averaged, towers)
     if config.do_train and not config.do_eval:
-        told = learnt.tell_of_training(run, train.planned(run))
-    report.write(run, scored, told)
+        assessment = assessment_lib.assess_training(run, train.planned(run))
+    report.write(run, scored, assessment)
     return Finished(towers, task)
 
 

@@ -91,15 +91,15 @@ class MlflowLog:
 
     def update(self) -> None:
         """Logs the new records of the files."""
-        with self._unharmed():
+        with self._warn_on_failure():
             self._log(_curves(self._output_dir))
 
     def end(self, status: str) -> None:
         """Logs the last records, a finished run's results and files, its status."""
-        with self._unharmed():
+        with self._warn_on_failure():
             self._log(_curves(self._output_dir))
             if status == _FINISHED:
-                run_id = self._begun()
+                run_id = self._ensure_run()
                 self._log(_results(self._output_dir))
                 for path in _artifacts(self._output_dir):
                     self._client.log_artifact(run_id, str(path))
@@ -108,7 +108,7 @@ class MlflowLog:
                 self._client.set_terminated(self._run_id, status)
 
     @contextlib.contextmanager
-    def _unharmed(self) -> Iterator[None]:
+    def _warn_on_failure(self) -> Iterator[None]:
         """Keeps any failure inside from ending the training; warns of the first one."""
         try:
             yield
@@ -132,7 +132,7 @@ class MlflowLog:
         logged = mlflow_state.read(self._output_dir, self._uri)["logged"]
         if all(row["step"] <= logged.get(row["set"], -1) for row in records):
             return
-        run_id = self._begun()  # if this is a new run, nothing is logged yet
+        run_id = self._ensure_run()  # if this is a new run, nothing is logged yet
         logged = mlflow_state.read(self._output_dir, self._uri)["logged"]
         metrics: list[Metric] = []
         when = time.time()
@@ -161,7 +161,7 @@ class MlflowLog:
         self._client.log_batch(run_id, metrics)
         mlflow_state.write(self._output_dir, self._uri, run_id, logged=logged)
 
-    def _begun(self) -> str:
+    def _ensure_run(self) -> str:
         """The id of the run, with its settings logged; a new run if the old is gone."""
         client, state = self._client, mlflow_state.read(self._output_dir, self._uri)
         run_id = state["run_id"]

@@ -12,13 +12,15 @@ from bert_mgpu.data import batching, pipeline
 from bert_mgpu.evaluation import report
 from bert_mgpu.evaluation.set_report import EvaluatedSet
 from bert_mgpu.evaluation.verdict import ReportFacts
-from bert_mgpu.runs import learnt
+from bert_mgpu.runs import assessment as assessment_lib
 from bert_mgpu.runs.run import FinetuningRun
 
 _PADDED_STEPS = 50  # steps from which the fractions of padding are computed
 
 
-def write(run: FinetuningRun, scored: Mapping[str, Any], told: learnt.Told) -> None:
+def write(
+    run: FinetuningRun, scored: Mapping[str, Any], assessment: assessment_lib.Assessment
+) -> None:
     """Writes the report of a training or an evaluation, in the first process.
 
     scored: the scored rows of each evaluated set; told: what was logged about them.
@@ -35,7 +37,9 @@ def write(run: FinetuningRun, scored: Mapping[str, Any], told: learnt.Told) -> N
         say("no report: the package matplotlib is not installed")
         return
     evaluated = [
-        _evaluated(run, name, rows, trust=told.trust[name], baseline=told.baseline)
+        _evaluated(
+            run, name, rows, trust=assessment.trust[name], baseline=assessment.baseline
+        )
         for name, rows in scored.items()
     ]
     fractions = {}
@@ -61,8 +65,8 @@ def write(run: FinetuningRun, scored: Mapping[str, Any], told: learnt.Told) -> N
         sets=sets,
         padding=fractions,
         warnings=warnings,
-        doubts=told.doubts,
-        unevaluated=told.instead,
+        doubts=assessment.doubts,
+        unevaluated=assessment.instead,
     )
     report.write(facts, evaluated)
 

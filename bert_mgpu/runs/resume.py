@@ -37,13 +37,13 @@ def training_state(
     *,
     identity: dict[str, Any],
     output_dir: pathlib.Path,
-    first_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
+    initial_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
     new_head_warnings: Mapping[str, str],
     labels: Sequence[str] = (),
 ) -> TrainState:
     """The state to train from: the newest in output_dir, else the initial weights.
 
-    model: its vocabulary may be larger than that of --init_checkpoint. first_slots:
+    model: its vocabulary may be larger than that of --init_checkpoint. initial_slots:
     returns the optimizer's slots before the first step, given the weights.
     new_head_warnings: see `core.task.Task`.
     """
@@ -64,11 +64,11 @@ def training_state(
             for name, warning in new_head_warnings.items():
                 if params[name] is random[name]:
                     weights_fact(f"WARNING: {warning}")
-        return TrainState(params, first_slots(params), 0, identity=identity)
+        return TrainState(params, initial_slots(params), 0, identity=identity)
     state, prefix = saved
     check_identity(config, state.identity, identity, output_dir=output_dir)
     params = _checked(state.params, specs, prefix)
-    first = first_slots(params)
+    first = initial_slots(params)
     if precision.scaling(state.slots):  # saved by several processes, resumed by one
         first = precision.first_state() | first
     absent = set(first) - set(state.slots) - set(tensor_names.STATE)

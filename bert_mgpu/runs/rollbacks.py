@@ -43,7 +43,7 @@ def located(
     own = order.placement(step).share(towers.own_towers, towers.n_towers)
     why = "with the weights as later steps have moved them it is finite"
     try:
-        found = towers.not_finite(pipeline.collate(rows, own), step)
+        found = towers.find_nonfinite(pipeline.collate(rows, own), step)
     except tf.errors.OpError:  # the search may need more memory than a step
         found, why = {}, "it could not be repeated"
     named = {str(tower): place for tower, place in found.items()}

@@ -19,15 +19,15 @@ from bert_mgpu.data import batching, pipeline
 from bert_mgpu.distributed import collective, devices
 from bert_mgpu.distributed.collective import Horovod
 from bert_mgpu.evaluation.evaluator import Evaluator, best_folder
-from bert_mgpu.runs import identity as identity_lib
 from bert_mgpu.runs import (
+    assessment,
     init_distributed,
-    learnt,
     leftovers,
     memory,
     resume,
     rollbacks,
 )
+from bert_mgpu.runs import identity as identity_lib
 from bert_mgpu.runs.run import Run, make_towers
 from bert_mgpu.training import loop, rules
 from bert_mgpu.training.batches import PlacedBatch
@@ -90,7 +90,7 @@ def train(run: Run, towers: Towers, evaluator: Evaluator | None = None) -> Train
     if len(frozen) > len(run.task.unused_params):
         trained = sum(math.prod(specs[name][0]) for name in specs.keys() - frozen)
         layers = run.model.bert_config.num_hidden_layers
-        parts = listed(rules.parts_of(frozen, specs, layers))
+        parts = listed(rules.frozen_in_words(frozen, specs, layers))
         fact("frozen", f"{parts} ({len(frozen)} of {len(specs)} parameters)")
         fact("frozen", f"{trained} values are trained; run.json lists what is frozen")
     with Events(run.output_dir) as events:
@@ -126,7 +126,7 @@ def start(run: Run, rows: int, data_key: str, *, towers: Towers) -> Start:
             run.model,
             identity=identity,
             output_dir=run.output_dir,
-            first_slots=towers.first_slots,
+            initial_slots=towers.initial_slots,
             labels=run.task.labels,
             new_head_warnings=run.task.new_head_warnings,
         ),
@@ -185,7 +185,7 @@ def _train(
         f"steps {state.step + 1} to {plan.steps}, learning rate {plan.rate_in_words};"
         f" seed {config.seed}",
     )
-    if warning := learnt.rate_warning(config, plan):
+    if warning := assessment.rate_warning(config, plan):
         fact("training", warning)
     if plan.warmup >= plan.steps:
         never = f"the warm-up never ends: lower --{config.warmup_flag}"

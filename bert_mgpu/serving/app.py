@@ -26,7 +26,7 @@ from bert_mgpu.core import log
 from bert_mgpu.core.errors import Diverged, OutOfMemory, short_repr
 from bert_mgpu.serving import bodies, embeddings
 from bert_mgpu.serving.batcher import Batcher, QueueFull
-from bert_mgpu.serving.bodies import Asked, Limits, ServedModel
+from bert_mgpu.serving.bodies import Limits, RequestRow, ServedModel
 from bert_mgpu.serving.exchange import Deadline, answer_of, read_body
 from bert_mgpu.serving.guard import HEALTH, Guard
 from bert_mgpu.serving.metrics import CONTENT_TYPE, Metrics
@@ -100,7 +100,7 @@ class _Server:
         self.batcher = Batcher(self._answer, model.batch, limits.waiting)
         self._metrics = Metrics(lambda: self.batcher.waiting)
 
-    def _answer(self, rows: Sequence[Asked]) -> list[Any]:
+    def _answer(self, rows: Sequence[RequestRow]) -> list[Any]:
         """Answers rows; those whose `ask` is equal are answered together."""
         self._metrics.rows.observe(len(rows))
         answers: dict[int, Any] = {}
@@ -146,7 +146,7 @@ class _Server:
         deadline = Deadline(self._limits.seconds)
         with self._counted():
             body = await self._json(request, deadline)
-            rows = [Asked(example, _answered) for example in self._instances(body)]
+            rows = [RequestRow(example, _answered) for example in self._instances(body)]
             answers = await self._answers(rows, request, deadline)
             plain = [next(iter(a.values())) if len(a) == 1 else a for a in answers]
             return JSONResponse({"predictions": plain})
@@ -156,7 +156,7 @@ class _Server:
         with self._counted():
             body = await self._json(request, deadline)
             texts, ask = embeddings.asked(body, self._model, self._limits)
-            rows = [Asked(text, ask) for text in texts]
+            rows = [RequestRow(text, ask) for text in texts]
             answers = await self._answers(rows, request, deadline)
             # Formatting many numbers takes long: other requests are answered meanwhile.
             return await asyncio.to_thread(
@@ -192,7 +192,7 @@ class _Server:
         return self._model.example(*texts)
 
     async def _answers(
-        self, rows: Sequence[Asked], request: Request, deadline: Deadline
+        self, rows: Sequence[RequestRow], request: Request, deadline: Deadline
     ) -> list[Any]:
         try:
             future = self.batcher.submit(rows)
@@ -236,7 +236,7 @@ class _Server:
         deadline = Deadline(self._limits.seconds)
         with self._counted():
             example = self._example(await self._json(request, deadline), 0)
-            rows = [Asked(example, _explained)]
+            rows = [RequestRow(example, _explained)]
             (answer,) = await self._answers(rows, request, deadline)
             return JSONResponse(answer)
 

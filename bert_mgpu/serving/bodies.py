@@ -51,14 +51,14 @@ class ServedModel(Protocol):
 
 
 # A function that returns a model's answers to examples.
-Ask = Callable[[ServedModel, Sequence[Any]], Sequence[Any]]
+Operation = Callable[[ServedModel, Sequence[Any]], Sequence[Any]]
 
 
-class Asked(NamedTuple):
+class RequestRow(NamedTuple):
     """A row of a request; rows whose `ask` is equal are answered together."""
 
     example: Any
-    ask: Ask
+    ask: Operation
 
 
 def read_object(raw: bytes) -> dict[str, Any]:

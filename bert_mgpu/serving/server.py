@@ -17,7 +17,7 @@ _CONNECTIONS = 1000
 _LAST_TURNS = 10  # of the event loop, to accept and read waiting connections
 
 
-class _ImpatientProtocol(H11Protocol):
+class _IdleTimeoutProtocol(H11Protocol):
     """Closes connections, idle or with unread answers, that uvicorn would keep forever.
 
     `cycle` is uvicorn's object for the latest request.
@@ -71,7 +71,7 @@ def make_server(app: ASGIApp, timeout: float) -> uvicorn.Server:
     return _ServerWithoutSignals(
         uvicorn.Config(
             app,
-            http=_ImpatientProtocol,
+            http=_IdleTimeoutProtocol,
             ws="none",
             log_config=None,
             access_log=False,

@@ -32,7 +32,7 @@ from bert_mgpu.core.task import (
 )
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks import dev_share
-from bert_mgpu.tasks.data_checks import CheckedSet, Doubts
+from bert_mgpu.tasks.data_checks import CheckedSet, LabelIssues
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
@@ -267,7 +267,7 @@ class Family(abc.ABC):
         """Tables of labelled sets that `doctor data` prints below their sizes."""
         return []
 
-    def doubts(self, files: TaskFiles, examples: Sequence[Example]) -> Doubts:
+    def doubts(self, files: TaskFiles, examples: Sequence[Example]) -> LabelIssues:
         """The labels that are likely wrong, for `doctor data --check_labels`."""
         raise UserError(f"--check_labels: {files.name} has no single label for a row")
 

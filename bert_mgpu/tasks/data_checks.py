@@ -63,7 +63,7 @@ class CheckedSet(NamedTuple):
         return unknown / count if count else 0.0
 
 
-class Doubt(NamedTuple):
+class LabelIssue(NamedTuple):
     """A label that is likely wrong, according to a model that has not seen the row."""
 
     row: int  # index among the examples
@@ -72,13 +72,13 @@ class Doubt(NamedTuple):
     probability: float
 
 
-class Doubts(NamedTuple):
+class LabelIssues(NamedTuple):
     """What `Family.doubts` found, and how good the model that it used is."""
 
     rows: int  # that the model learnt from; 0 if it cannot learn
     right: float  # the share of these rows whose label it predicts
     most_common: float  # the share of these rows with the most common label
-    found: list[Doubt]
+    found: list[LabelIssue]
 
 
 def warnings(

@@ -36,7 +36,7 @@ def both(example: Example) -> Sequence[str]:
     return example.text_a, example.text_b or ""
 
 
-class Divided(Protocol):
+class Splittable(Protocol):
     """The part of a `base.Family` that determines how its rows are split."""
 
     labels_are_texts: bool
@@ -45,7 +45,7 @@ class Divided(Protocol):
 
 
 def of_family(
-    family: Divided, examples: list[Example], share: float, *, dev: bool
+    family: Splittable, examples: list[Example], share: float, *, dev: bool
 ) -> list[Example]:
     """The examples of the dev set, or those to train on: see `part`."""
     texts, by_label = family.kept_together, not family.labels_are_texts

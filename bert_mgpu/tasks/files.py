@@ -51,7 +51,7 @@ class Columns:
         numbers = [column for column in used if column is not None]
         return max(numbers) + 1 + (LAST in numbers)
 
-    def done_to_texts(self, lower_case: bool) -> str | None:
+    def text_changes(self, lower_case: bool) -> str | None:
         """How texts are altered before tokenization; None if token ids do not show it.
 
         lower_case: whether the tokenizer itself lowers the case.

@@ -160,10 +160,8 @@ def stream(
                 task, columns, cells or [], label=label if with_label else None
             )
         except ValueError as error:
-            on_lines = columns.table and columns.table.form.word_a_line(path)
-            report_faults(
-                path, number, error, faults=faults, word_a_line=bool(on_lines)
-            )
+            on_lines = columns.table and columns.table.form.word_lines(path)
+            report_faults(path, number, error, faults=faults, word_lines=bool(on_lines))
             continue
         if row is not None:
             own = f"{split}-{number - 1}"

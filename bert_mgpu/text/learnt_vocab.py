@@ -42,7 +42,7 @@ class WordCounts:
         pieced = {
             word: count
             for word, count in counts.items()
-            if len(word) <= LONGEST_PIECE and not vocab_coverage.is_parted(word)
+            if len(word) <= LONGEST_PIECE and not vocab_coverage.is_standalone(word)
         }
         self.words.add(pieced, ())
         self.rows += len(rows)
@@ -69,7 +69,7 @@ def alphabet(counts: Mapping[str, int], min_count: int) -> Alphabet:
     has 7,322 such tokens, and its tokenizer never gives any of them.
     """
     frequent = sorted(char for char, count in counts.items() if count >= min_count)
-    letters = (char for char in frequent if not vocab_coverage.is_parted(char))
+    letters = (char for char in frequent if not vocab_coverage.is_standalone(char))
     return Alphabet(tuple(frequent), frozenset(letters))
 
 

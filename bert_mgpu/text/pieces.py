@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def take_dropped(text: str, places: list[list[int]]) -> None:
+def cover_dropped(text: str, places: list[list[int]]) -> None:
     """Extends pieces over the characters after them that belong to none: accents.
 
     places: the start and excluded end of each piece, in text order; changed in place.

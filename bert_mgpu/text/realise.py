@@ -23,7 +23,7 @@ from bert_mgpu.text.rewrite_source import Place, RewriteSource, blanked
 from bert_mgpu.text.spacing import Spacing, has_blank
 from bert_mgpu.text.spelling import Spelling
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.text.words import is_dense
+from bert_mgpu.text.words import is_unspaced_script
 
 _CONTINUES = "##"
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -205,7 +205,9 @@ class _Writer:
         elif not (self.made.strip() and following):  # at an end of the text
             gaps = (gap, _closed(rest)) if following else (_closed(gap), rest)
         else:
-            dense = is_dense(self._text[start]) or is_dense(self._text[end - 1])
+            dense = is_unspaced_script(self._text[start]) or is_unspaced_script(
+                self._text[end - 1]
+            )
             gaps = _between(gap, rest, right, dense=dense)
         self._replace((change.before, change.after), gaps, body, old=(gap, rest))
 

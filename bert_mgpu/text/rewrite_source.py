@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bert_mgpu.text.pieces import take_dropped
+from bert_mgpu.text.pieces import cover_dropped
 from bert_mgpu.text.tokenization import Tokenizer
 
 Place = tuple[int, int]  # the start and the excluded end, in characters
@@ -36,7 +36,7 @@ def source_of(text: str, tokenizer: Tokenizer, slot_marker: str = "") -> Rewrite
     blank = blanked(text, slots)
     located = tokenizer.ids_with_offsets(blank)
     places = [[start, end] for _, start, end in located]
-    take_dropped(blank, places)
+    cover_dropped(blank, places)
     return RewriteSource(
         text,
         slots,

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from bert_mgpu.text.words import is_dense
+from bert_mgpu.text.words import is_unspaced_script
 
 # Kinds of neighbours: letters and digits; those of scripts without spaces. Any other
 # character, and any run of one, is a kind of its own.
@@ -89,7 +89,7 @@ def _in_print(left: str, right: str) -> bool:
 
 def _is_close(char: str) -> bool:
     """Whether a character has no space beside it: its script is without spaces."""
-    return is_dense(char) and unicodedata.category(char) not in _PICTURES
+    return is_unspaced_script(char) and unicodedata.category(char) not in _PICTURES
 
 
 def _left(text: str, end: int) -> str:
@@ -118,7 +118,7 @@ def _kind(run: str) -> str:
     """The kind of a run: the same character, once or more often."""
     char = run[:1]
     if char and unicodedata.category(char)[0] in "LNM":
-        return _DENSE if is_dense(char) else _WORD
+        return _DENSE if is_unspaced_script(char) else _WORD
     return run
 
 

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from bert_mgpu.text.pieces import take_dropped
+from bert_mgpu.text.pieces import cover_dropped
 from bert_mgpu.text.tokenization import Tokenizer
 
 _NEAR = 40  # characters in which the end of a sentence is looked for
@@ -67,7 +67,7 @@ def _forms(text: str, tokenizer: Tokenizer) -> Iterator[tuple[str, str, bool]]:
     """(word, its spelling, whether it starts a sentence) of each word of a text."""
     words = tokenizer.words(text)
     places = [[min(word.sources), max(word.sources) + 1] for word in words]
-    take_dropped(text, places)
+    cover_dropped(text, places)
     for word, (start, end) in zip(words, places, strict=True):
         yield (
             word.text,

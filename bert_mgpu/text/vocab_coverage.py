@@ -123,10 +123,10 @@ class Tally:
 @functools.cache
 def is_ideograph(char: str) -> bool:
     """Whether a character is a letter that is a word of its own, as in Chinese."""
-    return char.isalpha() and is_parted(char)
+    return char.isalpha() and is_standalone(char)
 
 
-def is_parted(word: str) -> bool:
+def is_standalone(word: str) -> bool:
     """Whether a word is a character that the tokenizer separates from all others."""
     return len(word) == 1 and len(_CASED.words(word * 2)) == 2
 
@@ -192,7 +192,7 @@ class Census:
         return [CandidateWord(word, n, places[word]) for word, n in ranked[:most]]
 
 
-def plain_signs(tokenizer: Tokenizer, unknown: Iterable[str]) -> dict[str, str]:
+def plain_characters(tokenizer: Tokenizer, unknown: Iterable[str]) -> dict[str, str]:
     """Unknown typographic sign -> the plain one, where the vocabulary has that."""
     tokens = {*tokenizer.tokens}
     return {

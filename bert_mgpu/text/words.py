@@ -20,7 +20,9 @@ def joined(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     places: list[tuple[int, int]] = []
     end, before = 0, ""
     for word in words:
-        if parts and not (is_dense(before[-1:]) or is_dense(word[:1])):
+        if parts and not (
+            is_unspaced_script(before[-1:]) or is_unspaced_script(word[:1])
+        ):
             parts.append(" ")
             end += 1
         parts.append(word)
@@ -29,7 +31,7 @@ def joined(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     return "".join(parts), places
 
 
-def is_dense(char: str) -> bool:
+def is_unspaced_script(char: str) -> bool:
     """Whether a character belongs to a script without spaces; "" does not."""
     wide = bool(char) and unicodedata.east_asian_width(char) in _WIDE
     return wide and not unicodedata.name(char, "").startswith(_HANGUL)

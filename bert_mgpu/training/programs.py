@@ -85,7 +85,7 @@ class Programs:
         """Whether passes are compiled, at once or when they have become frequent."""
         return self._xla.passes or self._xla.forward_after is not None
 
-    def compile_no_more(self) -> bool:
+    def stop_compiling_frequent_shapes(self) -> bool:
         """Stops compiling frequent forward passes; returns whether any was compiled."""
         before = self._xla.forward_after
         self._xla = self._xla._replace(forward_after=None)

@@ -106,7 +106,9 @@ def frozen(
     return frozen_names
 
 
-def parts_of(frozen: Iterable[str], names: Iterable[str], count: int) -> list[str]:
+def frozen_in_words(
+    frozen: Iterable[str], names: Iterable[str], count: int
+) -> list[str]:
     """The frozen parameters in words: "embeddings", "layers 0-8", or single names.
 
     names: of all parameters; count: the number of layers of the encoder.

@@ -82,7 +82,7 @@ class Towers:
 
     # -- the weights --------------------------------------------------------
 
-    def first_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def initial_slots(self, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The slots of the optimizer and of loss scaling before the first step."""
         trained = self.programs.trained(params)
         scales = self._precision == "float16" or self.group.sends_float16
@@ -284,7 +284,7 @@ class Towers:
 
     # -- failures -----------------------------------------------------------
 
-    def not_finite(self, batch: Batch, step: int) -> dict[int, str]:
+    def find_nonfinite(self, batch: Batch, step: int) -> dict[int, str]:
         """Tower -> where a step on this process's share first becomes non-finite."""
         placed, numbers = self.place(batch), (step, self.seed)
         towers = self.own_towers

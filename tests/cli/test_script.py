@@ -53,7 +53,7 @@ def test_a_path_that_refuses(path, advice):
 
 def test_a_failure_that_names_no_path():
     error = OSError(errno.ENETUNREACH, "Network is unreachable")
-    assert str(script.unusable(error, None, "")) == (
+    assert str(script.unusable_path_error(error, None, "")) == (
         "Network is unreachable: check the network and the disks, then run the same"
         " command again"
     )
@@ -80,7 +80,7 @@ def lost(kind):
 @pytest.mark.parametrize("kind", ["full disk", "terminal", "pipe"])
 @pytest.mark.parametrize("buffering", [1, 1 << 16])
 def test_a_log_that_is_lost_ends_nothing(kind, buffering):
-    stream = script.UnbrokenStream(os.fdopen(lost(kind), "w", buffering=buffering))
+    stream = script.FailSafeStream(os.fdopen(lost(kind), "w", buffering=buffering))
     for _ in range(2):
         assert stream.write("a line\n") == 7
         stream.flush()
@@ -90,7 +90,7 @@ def test_a_log_that_is_lost_ends_nothing(kind, buffering):
 
 
 def test_a_log_that_is_lost_at_its_end_ends_nothing():
-    stream = script.UnbrokenStream(os.fdopen(lost("full disk"), "w"))
+    stream = script.FailSafeStream(os.fdopen(lost("full disk"), "w"))
     stream.write("a line\n")
     stream.close()
     assert stream.closed

@@ -145,7 +145,7 @@ FEATURES = Features(
 
 
 def test_collate_pads_with_zeros_and_masks():
-    placement = packing.one_a_row(np.array([1, 0, EMPTY, EMPTY]), 2, 4)
+    placement = packing.one_per_row(np.array([1, 0, EMPTY, EMPTY]), 2, 4)
     batch = pipeline.collate(FEATURES, placement)
     assert batch["input_ids"].tolist() == [
         [[7, 8, 9, 0], [5, 6, 0, 0]],

@@ -19,9 +19,9 @@ def test_every_order_is_as_likely(tmp_path):
     one.write_bytes(tfrecord.frame(b"0"))
     two.write_bytes(b"".join(map(tfrecord.frame, (b"1", b"1", b"2", b"2", b"2"))))
     runs = [
-        shuffle.SortedRun(one, 0, size, rows=1),
-        shuffle.SortedRun(two, 0, 2 * size, rows=2),
-        shuffle.SortedRun(two, 2 * size, 3 * size, rows=3),
+        shuffle.ShuffledRun(one, 0, size, rows=1),
+        shuffle.ShuffledRun(two, 0, 2 * size, rows=2),
+        shuffle.ShuffledRun(two, 2 * size, 3 * size, rows=3),
     ]
     actual = collections.Counter()
     for _ in range(1200):
@@ -44,7 +44,7 @@ def test_runs_hold_all_rows_in_random_order(tmp_path, monkeypatch):
     assert runs[0][2] >= 300
     content = (tmp_path / "a").read_bytes()
     assert content != b"".join(frames)
-    made = [shuffle.SortedRun(tmp_path / "a", *run) for run in runs]
+    made = [shuffle.ShuffledRun(tmp_path / "a", *run) for run in runs]
     monkeypatch.setattr(shuffle, "_DRAWS", 7)
     files = [open(tmp_path / name, "wb") for name in "bcd"]  # noqa: SIM115
     written = []
@@ -67,7 +67,7 @@ def test_small_buffers_and_more_rows_than_numpy_draws_from(tmp_path, monkeypatch
     frames = [tfrecord.frame(b"x" * n) for n in range(400)]
     rng = np.random.default_rng(1)
     runs = shuffle.write_runs(tmp_path / "a", frames, rng, most=9000)
-    made = [shuffle.SortedRun(tmp_path / "a", *run) for run in runs]
+    made = [shuffle.ShuffledRun(tmp_path / "a", *run) for run in runs]
     monkeypatch.setattr(shuffle, "_BUFFERS", 0)
     monkeypatch.setattr(shuffle, "_LEAST_BUFFER", 20)
     monkeypatch.setattr(shuffle, "_MOST_ROWS", 50)

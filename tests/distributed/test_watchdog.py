@@ -301,7 +301,7 @@ def test_only_an_elastic_job_goes_on(job, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_written"), [(launcher.HostGivenUp(), False), (OSError(), True)]
+    ("answer", "is_written"), [(launcher.HostAbandoned(), False), (OSError(), True)]
 )
 def test_an_elastic_process_without_a_place(job, monkeypatch, answer, is_written):
     """horovodrun that has none goes on with the others: this was not the end."""

@@ -2,7 +2,12 @@
 
 import pytest
 
-from bert_mgpu.evaluation.learning import MainScore, Training, findings, of_loss
+from bert_mgpu.evaluation.learning import (
+    MainScore,
+    Training,
+    findings,
+    findings_from_loss,
+)
 
 GOOD = Training(
     5e-5,
@@ -74,8 +79,12 @@ def test_a_loss_that_does_not_fall():
 
 
 def test_a_training_that_nothing_has_evaluated():
-    assert of_loss(GOOD) == [] == of_loss(GOOD._replace(losses=FLAT[:3]))
-    line, advice = of_loss(GOOD._replace(losses=FLAT, steps=12))
+    assert (
+        findings_from_loss(GOOD)
+        == []
+        == findings_from_loss(GOOD._replace(losses=FLAT[:3]))
+    )
+    line, advice = findings_from_loss(GOOD._replace(losses=FLAT, steps=12))
     assert "did not fall: 0.7000 at first, 0.6800 last" in line
     assert advice.startswith("to try: --do_eval=true, which shows whether it learnt; ")
     assert "12 steps are few" in advice

@@ -59,7 +59,7 @@ def start(folder, identity=IDENTITY, optimizer="adamw_google", **flags):
         MODEL,
         identity=identity,
         output_dir=folder,
-        first_slots=first,
+        initial_slots=first,
         new_head_warnings={HEAD: ADVICE},
     )
 

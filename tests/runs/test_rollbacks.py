@@ -68,7 +68,7 @@ def test_what_cannot_be_read_counts_nothing(job, tmp_path, capsys, text):
 
 @pytest.mark.parametrize("repeated", [True, False])
 def test_where_is_not_known_is_told(job, capsys, repeated):
-    def not_finite(batch, step):
+    def find_nonfinite(batch, step):
         assert step == 8
         if not repeated:
             raise tf.errors.ResourceExhaustedError(None, None, "OOM")
@@ -79,7 +79,7 @@ def test_where_is_not_known_is_told(job, capsys, repeated):
     ids = Ragged.from_rows([[1, 2]] * 4)
     rows = Features({"input_ids": ids}, {}, np.arange(4))
     towers = types.SimpleNamespace(
-        own_towers=range(1), n_towers=1, not_finite=not_finite
+        own_towers=range(1), n_towers=1, find_nonfinite=find_nonfinite
     )
     error = DivergedStep(9, "loss nan", "")
     found = rollbacks.located(error, job, rows, towers=towers)

@@ -269,7 +269,7 @@ def test_a_row_that_fails_fails_alone(served):
 
 
 def test_connections_without_a_request_are_ended(served, monkeypatch):
-    monkeypatch.setattr(server_lib._ImpatientProtocol, "head_seconds", 0.3)
+    monkeypatch.setattr(server_lib._IdleTimeoutProtocol, "head_seconds", 0.3)
     model = Reverser()
     client = served(model)
     for start in (b"", b"GET / HTTP/1.1\r\n"):

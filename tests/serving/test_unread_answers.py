@@ -35,7 +35,7 @@ GET_REPORT = b"GET /report HTTP/1.1\r\nHost: localhost\r\n\r\n"
 @pytest.mark.parametrize("reads", [True, False])
 def test_an_answer_that_nobody_reads_is_dropped(served, tmp_path, monkeypatch, reads):
     """One that is read slowly is not."""
-    monkeypatch.setattr(server_lib._ImpatientProtocol, "head_seconds", 0.3)
+    monkeypatch.setattr(server_lib._IdleTimeoutProtocol, "head_seconds", 0.3)
     page = tmp_path / "report.html"
     page.write_bytes(b"x" * (64 << 20))  # more than the sockets hold
     client, received = served(Reverser(report=page)), 0
@@ -50,7 +50,7 @@ def test_an_answer_that_nobody_reads_is_dropped(served, tmp_path, monkeypatch, r
 
 def test_the_next_answer_is_not_taken_for_an_unread_one(served, tmp_path, monkeypatch):
     """More waits than at the look before, but all of that was read."""
-    monkeypatch.setattr(server_lib._ImpatientProtocol, "head_seconds", 1.0)
+    monkeypatch.setattr(server_lib._IdleTimeoutProtocol, "head_seconds", 1.0)
     page = tmp_path / "report.html"
     client = served(Reverser(report=page))
     with small_socket(client) as connection:

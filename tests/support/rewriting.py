@@ -68,7 +68,7 @@ def placed(rows, *, packed=False):
     """One row each, or several in a row."""
     numbers, counts = np.arange(len(rows)), rows.target_counts
     if not packed:
-        alone = packing.one_a_row(numbers, 1, LENGTH)
+        alone = packing.one_per_row(numbers, 1, LENGTH)
         return alone._replace(targets=int(counts.max()))
     shape = packing.Shape(rows=len(rows), length=2 * LENGTH, examples_per_row=6)
     found = packing.pack(numbers, rows.lengths, 1, shapes=[shape])

@@ -56,7 +56,7 @@ PARTS = {
     "text/pieces.py": ("tasks/tagging/dataset.py", "the ends of its units"),
     "text/spelling.py": ("text/realise.py", "the case of what it writes"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),
-    "cli/doctor/doubted_labels.py": (
+    "cli/doctor/suspect_labels.py": (
         "cli/doctor/task_data.py",
         "a table of its report",
     ),

@@ -216,5 +216,5 @@ def test_only_unknown_signs_become_plain_ones(tmp_path):
     path = tmp_path / "signs.txt"
     path.write_text('[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"\n.\n“\n')
     unknown = ["”", "…", "‘", "好"]  # no token is like the third
-    found = vocab_coverage.plain_signs(Tokenizer(path), unknown)
+    found = vocab_coverage.plain_characters(Tokenizer(path), unknown)
     assert found == {"”": '"', "…": "..."}

@@ -45,7 +45,7 @@ def train(first_params):
         visible = devices.configure("cpu", n_devices)
         task = Classification("x", config, LABELS, max_seq_length=LENGTH)
         towers = Towers(task, n_towers, visible, seed=seed, xla=xla, **settings)
-        towers.load(first_params, towers.first_slots(first_params))
+        towers.load(first_params, towers.initial_slots(first_params))
         losses, norms = [], []
         for step, batch in enumerate(batches):
             done = towers.train_step(split(batch, parts or n_towers), step, rate)

@@ -84,7 +84,7 @@ def made(first_params, n_devices, **settings):
     task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
     visible = devices.configure("cpu", n_devices)
     towers = Towers(task, 4, visible, seed=42, xla=False, **settings)
-    towers.load(first_params, towers.first_slots(first_params))
+    towers.load(first_params, towers.initial_slots(first_params))
     return towers
 
 
@@ -206,7 +206,7 @@ def test_weights_and_seed_can_be_replaced(train, first_params):
     towers = made(first_params, 2)
     for seed in (42, 7):
         towers.seed = seed
-        towers.load(first_params, towers.first_slots(first_params))
+        towers.load(first_params, towers.initial_slots(first_params))
         losses = [
             towers.train_step(split(batch, 4), step, RATE).losses["loss"]
             for step, batch in enumerate(data)
@@ -245,7 +245,7 @@ def test_few_operations_stand_outside_what_is_compiled(first_params, default):
     for n_devices in (1, 2):
         task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
         towers = Towers(task, 2, devices.configure("cpu", n_devices), seed=1, xla=True)
-        towers.load(first_params, towers.first_slots(first_params))
+        towers.load(first_params, towers.initial_slots(first_params))
         graph = traced_step(towers, split(batches(8, 1)[0], 2))
         counts[n_devices] = len(operations(graph))
     assert counts[1] < 60 and counts[2] < 130, counts

@@ -85,7 +85,7 @@ def made(params, layout, *, xla=False, precision="float32"):
     visible = devices.configure("cpu", n_devices)
     task = Classification("x", TWO_LAYERS, LABELS, max_seq_length=LENGTH)
     towers = Towers(task, n_towers, visible, seed=3, xla=xla, precision=precision)
-    towers.load(params, towers.first_slots(params))
+    towers.load(params, towers.initial_slots(params))
     return towers
 
 
@@ -111,7 +111,7 @@ def test_the_place_is_found(two_layer_params, monkeypatch, place, layout, precis
     towers = made(params, layout, precision=precision)
     row = 5
     batch = split(batch_with(row, place), layout[1])
-    found = towers.not_finite(batch, 4)
+    found = towers.find_nonfinite(batch, 4)
     tower = row // (ROWS // layout[0])
     wanted = {*range(layout[0])} if place == "the weights" else {tower}
     assert found.keys() == wanted, found
@@ -131,7 +131,7 @@ def test_such_a_step_moves_nothing(two_layer_params, monkeypatch, xla):
         assert_same_bits(own, other)
     batch["input_ids"][batch["input_ids"] == CULPRIT] = 7
     assert towers.train_step(batch, 2, 1e-3).finite
-    assert not towers.not_finite(batch, 2)
+    assert not towers.find_nonfinite(batch, 2)
     moved = towers.snapshot()[0]
     assert any((moved[name] != before[0][name]).any() for name in moved)
 
@@ -141,7 +141,7 @@ def test_the_search_itself_overflows_nothing(two_layer_params):
     towers = made(two_layer_params, LAYOUTS[0], precision="float16")
     params, slots = towers.snapshot()
     towers.load(params, slots | {tensor_names.SCALE: np.float32(2.0**24)})
-    assert towers.not_finite(split(batch_with(5, ""), 1), 4) == {}
+    assert towers.find_nonfinite(split(batch_with(5, ""), 1), 4) == {}
 
 
 @pytest.mark.parametrize(

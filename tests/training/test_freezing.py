@@ -26,7 +26,7 @@ def make(params, frozen, config=TWO_LAYERS):
     task = Classification("x", config, LABELS, max_seq_length=LENGTH)
     visible = devices.configure("cpu", 1)
     towers = Towers(task, 1, visible, seed=1, xla=False, frozen=frozen)
-    towers.load(params, towers.first_slots(params))
+    towers.load(params, towers.initial_slots(params))
     return towers
 
 

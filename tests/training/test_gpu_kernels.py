@@ -53,7 +53,7 @@ def test_nothing_of_a_step_moves_to_the_cpu(
     task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
     visible = devices.configure("cpu", 2)
     towers = Towers(task, 2, visible, seed=1, xla=False, precision=precision)
-    towers.load(first_params, towers.first_slots(first_params))
+    towers.load(first_params, towers.initial_slots(first_params))
     batch = split(make_batch(np.random.default_rng(0), 12, ragged=False), parts)
     towers.train_step(batch, 0, RATE)
     towers.outputs({name: values[:2] for name, values in batch.items()})

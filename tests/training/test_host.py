@@ -27,7 +27,7 @@ def calls(first_params, monkeypatch):
         seed=1,
         xla=False,
     )
-    towers.load(first_params, towers.first_slots(first_params))
+    towers.load(first_params, towers.initial_slots(first_params))
     batch = split(make_batch(np.random.default_rng(0), 4, ragged=False), 2)
     events = []
 
@@ -113,7 +113,7 @@ def test_one_vector_holds_all_of_a_step(first_params):
     towers = Towers(
         task, 1, devices.configure("cpu", 1), seed=1, xla=False, precision="float16"
     )
-    towers.load(first_params, towers.first_slots(first_params))
+    towers.load(first_params, towers.initial_slots(first_params))
     batch = make_batch(np.random.default_rng(0), 4, ragged=False)
     done = towers.train_step(split(batch, 1), 0, RATE)
     assert done._future.result().shape == (1 + 3 + 4,)

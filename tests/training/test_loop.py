@@ -22,7 +22,7 @@ def test_each_step_has_googles_rate(first_params, first):
     """google-research/bert, optimization.py: linear warm-up, then linear decay to 0."""
     task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
     towers = Towers(task, 1, devices.configure("cpu", 1), seed=1, xla=False)
-    towers.load(first_params, towers.first_slots(first_params))
+    towers.load(first_params, towers.initial_slots(first_params))
     batch = make_batch(np.random.default_rng(0), 4, ragged=False)
     placed = towers.place(split(batch, 1))
     recorded, trained = [], []

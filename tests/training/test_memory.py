@@ -23,7 +23,7 @@ config = BertConfig(61, 128, 4, 4, 512, max_position_embeddings=256)
 task = Classification("x", config, ["0", "1"], max_seq_length=256, recompute=recompute)
 towers = Towers(task, n, devices.configure("cpu", 1), seed=1, xla=xla)
 params = params_lib.initialize(task.param_specs(), 0.02, 1)
-towers.load(params, towers.first_slots(params))
+towers.load(params, towers.initial_slots(params))
 ids = np.ones((n, rows, 256), np.int32)
 batch = {"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}
 batch["label_ids"] = np.zeros((n, rows), np.int32)
@@ -51,7 +51,7 @@ task = Classification("x", config, ["0", "1"], max_seq_length=8)
 towers = Towers(task, 1, devices.configure("cpu", 1), seed=1, xla=True,
                 optimizer=Optimizer(sys.argv[2]))
 params = params_lib.initialize(task.param_specs(), 0.02, 1)
-towers.load(params, towers.first_slots(params))
+towers.load(params, towers.initial_slots(params))
 ids = np.ones((1, 1, 8), np.int32)
 batch = {"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}
 batch["label_ids"] = np.zeros((1, 1), np.int32)

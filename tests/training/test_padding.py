@@ -36,7 +36,7 @@ def train_on(features, first_params):
         task = Classification("x", config, LABELS, max_seq_length=LENGTH)
         visible = devices.configure("cpu", devices_used)
         made = Towers(task, towers, visible, seed=3, xla=xla)
-        made.load(first_params, made.first_slots(first_params))
+        made.load(first_params, made.initial_slots(first_params))
         order = batching.TrainingOrder(
             features.lengths,
             towers,

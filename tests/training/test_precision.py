@@ -124,7 +124,7 @@ def made(params, kind, group=collective.SOLO, **slots):
         precision=kind,
         group=group,
     )
-    towers.load(params, towers.first_slots(params) | slots)
+    towers.load(params, towers.initial_slots(params) | slots)
     return towers
 
 
@@ -196,7 +196,7 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
     data = [towers.place(split(batch, 1)) for batch in batches(8, 1) * 60]
     recorded, saved = [], []
 
-    class Told:
+    class Assessment:
         def step(self, done):
             recorded.append(done.step)
 
@@ -208,7 +208,7 @@ def test_too_many_skips_in_a_row_end_the_run(first_params):
             loop.TrainingPlan(60, 0, RATE, save_every=10),
             batches=iter(data),
             save=saved.append,
-            recorder=Told(),
+            recorder=Assessment(),
         )
     assert recorded == [*range(1, precision.MAX_SKIPS)]
     assert saved == []  # a rollback goes back to before the first of them
@@ -219,7 +219,7 @@ def test_a_save_waits_until_the_scale_fits(first_params):
     data = [towers.place(split(batch, 1)) for batch in batches(8, 1) * 24]
     skipped, saved = [], []
 
-    class Told:
+    class Assessment:
         def step(self, done):
             skipped.extend([done.step] * bool(done.scaling[tensor_names.SKIPS]))
 
@@ -229,7 +229,7 @@ def test_a_save_waits_until_the_scale_fits(first_params):
         loop.TrainingPlan(24, 0, RATE, save_every=2),
         batches=iter(data),
         save=lambda state: saved.append(state.step),
-        recorder=Told(),
+        recorder=Assessment(),
     )
     assert 2 in skipped
     good = [step for step in range(1, 25) if step == 24 or step not in skipped]

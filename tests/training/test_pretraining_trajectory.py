@@ -48,7 +48,7 @@ def ours(params, batches, peak):
     """Two towers whose numbers of masked tokens differ."""
     task = Pretraining(TWO_LAYERS_NO_DROPOUT, LENGTH, next_sentence=True)
     two = Towers(task, 2, devices.configure("cpu", 2), seed=1, xla=False)
-    two.load(params, two.first_slots(params))
+    two.load(params, two.initial_slots(params))
     losses, norms = [], []
     for step in range(STEPS):
         batch = {name: value[step] for name, value in batches.items()}

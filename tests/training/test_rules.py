@@ -179,7 +179,7 @@ def test_layers_that_nothing_flows_back_through(two_layer_params, frozen, layers
 )
 def test_what_is_frozen_is_told_by_its_parts(pattern, layers, parts):
     frozen = rules.frozen(NAMES, pattern, layers, count=LAYERS)
-    told = rules.parts_of(frozen, NAMES, LAYERS)
+    told = rules.frozen_in_words(frozen, NAMES, LAYERS)
     assert [part.split("/self")[0] for part in told[: len(parts)]] == parts
     single = [name for name in told if name in NAMES]
     assert len(told) == len(parts) or len(single) == 2  # kernel and bias

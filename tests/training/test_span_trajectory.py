@@ -55,7 +55,7 @@ def made(deviation):
 def ours(params, batches):
     two = Towers(TASK, 2, devices.configure("cpu", 2), seed=1, xla=False)
     own = {name: params[name] for name in TASK.param_specs()}
-    two.load(own, two.first_slots(own))
+    two.load(own, two.initial_slots(own))
     losses, norms = [], []
     for step in range(STEPS):
         batch = {name: value[step] for name, value in batches.items()}

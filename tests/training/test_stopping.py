@@ -22,7 +22,7 @@ def run(params, at, number):
     """Trains STEPS steps; the signal comes while the result of step `at` is read."""
     task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
     towers = Towers(task, 1, devices.configure("cpu", 1), seed=1, xla=False)
-    towers.load(params, towers.first_slots(params))
+    towers.load(params, towers.initial_slots(params))
     batch = make_batch(np.random.default_rng(0), 4, ragged=False)
     batch = towers.place(split(batch, 1))
     saved, recorded = [], []
@@ -65,7 +65,7 @@ def test_a_stop_is_not_lost_where_a_step_fails(first_params):
 
     task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
     towers = Towers(task, 1, devices.configure("cpu", 1), seed=1, xla=False)
-    towers.load(first_params, towers.first_slots(first_params))
+    towers.load(first_params, towers.initial_slots(first_params))
     state, plan = (
         TrainState({}, {}, 0, identity={}),
         loop.TrainingPlan(STEPS, 0, RATE, save_every=1000),

@@ -40,7 +40,7 @@ def ours(params, batches, peak, xla=False):
         classifier_dropout=0.0,
     )
     two = Towers(task, 2, devices.configure("cpu", 2), seed=1, xla=xla)
-    two.load(params, two.first_slots(params))
+    two.load(params, two.initial_slots(params))
     losses, norms = [], []
     for step in range(STEPS):
         batch = {name: value[step] for name, value in batches.items()}

@@ -16,7 +16,7 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bert_mgpu.cli.doctor.plain_signs import PlainSigns, object_in
+from bert_mgpu.cli.doctor.plain_characters import PlainCharacters, object_in
 from bert_mgpu.cli.doctor.task_sets import ReadSet
 from bert_mgpu.core import hashing, text_files
 from bert_mgpu.core.errors import UserError
@@ -157,10 +157,10 @@ def _write_copy(
     if kind not in _BY_LINES:
         shutil.copyfile(read.path, copy)
         return f"copied {copy.name} as it is: rows of this format are not mended"
-    encoding = text_files.found_encoding(read.path, encoding_of(read.columns))
+    encoding = text_files.detect_encoding(read.path, encoding_of(read.columns))
     codec = text_files.ENCODINGS[encoding]
     lines = lines or text_files.read_lines(read.path, encoding)
-    own = PlainSigns(
+    own = PlainCharacters(
         plain,
         read.columns,
         kind,

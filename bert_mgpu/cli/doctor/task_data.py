@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bert_mgpu.checkpoints import pretrained, train_state
 from bert_mgpu.cli import script
-from bert_mgpu.cli.doctor import doubted_labels, near_rows, repaired_files, task_sets
 from bert_mgpu.cli.doctor import findings as findings_lib
+from bert_mgpu.cli.doctor import near_rows, repaired_files, suspect_labels, task_sets
 from bert_mgpu.cli.doctor.findings import Findings
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
@@ -37,7 +37,12 @@ from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.text.ad_segments import SLOT_CHARACTER
 from bert_mgpu.text.normalization import Normalizer
 from bert_mgpu.text.tokenization import Tokenizer
-from bert_mgpu.text.vocab_coverage import CandidateWord, Census, in_blocks, plain_signs
+from bert_mgpu.text.vocab_coverage import (
+    CandidateWord,
+    Census,
+    in_blocks,
+    plain_characters,
+)
 
 _MOST_UNKNOWN = 20  # words that are shown
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -119,11 +124,11 @@ def _report(config: TaskDataConfig) -> None:
     text = _shown_words(unknown) if known else _NO_MODEL
     columns = terminal.narrow(sys.stdout)
     findings.show("vocabulary", "\n".join(terminal.wrap(text, columns)))
-    plain = known and plain_signs(known, _signs_to_mend(unknown, files)) or {}
+    plain = known and plain_characters(known, _signs_to_mend(unknown, files)) or {}
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
     if config.check_labels:
-        doubted = doubted_labels.Doubted(sets, family, files)
+        doubted = suspect_labels.SuspectLabels(sets, family, files)
         findings.show("labels that are doubted", "\n".join(doubted.lines))
         warnings += doubted.warnings()
     warnings += _signs(unknown, plain, copied=not family.has_windows)

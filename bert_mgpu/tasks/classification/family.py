@@ -31,7 +31,7 @@ from bert_mgpu.tasks.classification import task as classification
 from bert_mgpu.tasks.classification.problem_type import Loss, ProblemType
 from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.tasks.classification.task import Classification
-from bert_mgpu.tasks.data_checks import CheckedSet, Doubts
+from bert_mgpu.tasks.data_checks import CheckedSet, LabelIssues
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -204,7 +204,7 @@ class ClassificationFamily(Family):
             lines.append((f"{index} {label}", *numbers))
         return [terminal.align(lines, [_NUMBER_WIDTH] * len(sets))]
 
-    def doubts(self, files: TaskFiles, examples: Sequence[Example]) -> Doubts:
+    def doubts(self, files: TaskFiles, examples: Sequence[Example]) -> LabelIssues:
         if files.task_type != DEFAULT_TYPE:
             return super().doubts(files, examples)
         return wrong_labels.find(examples)

@@ -75,7 +75,7 @@ def ranked(groups: np.ndarray, scores: np.ndarray) -> Ranking:
     )
 
 
-def is_compared(ranking: Ranking, truth: np.ndarray) -> np.ndarray:
+def has_right_and_wrong(ranking: Ranking, truth: np.ndarray) -> np.ndarray:
     """Whether a group has both right and wrong rows: bool [G]. truth: 0 or 1, [R]."""
     right = truth[ranking.order] == 1
     if not len(right):
@@ -101,7 +101,7 @@ def scores(
     if groups is None:
         return {}
     ranking = ranked(groups, values)
-    compared = is_compared(ranking, truth)
+    compared = has_right_and_wrong(ranking, truth)
     if not compared.any():
         return {}
     right = truth[ranking.order] == 1
@@ -143,9 +143,9 @@ def described(groups: np.ndarray) -> str:
     return f"{len(counts)} groups of {counts.min()} to {counts.max()} rows{rest}"
 
 
-def compared_in_words(groups: np.ndarray, truth: np.ndarray) -> str:
+def describe_scored_groups(groups: np.ndarray, truth: np.ndarray) -> str:
     """How many groups the scores cover, and how many are left out."""
-    compared = is_compared(ranked(groups, np.zeros(len(groups))), truth)
+    compared = has_right_and_wrong(ranked(groups, np.zeros(len(groups))), truth)
     count = int(compared.sum())
     left_out = len(compared) - count
     return f"groups scored: {count}; left out, with rows of one label: {left_out}"

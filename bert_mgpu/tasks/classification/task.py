@@ -228,7 +228,7 @@ class Classification(FinetuningTask):
     def summary(self, scored: ScoredRows, scores: Mapping[str, Any]) -> list[str]:
         lines = [self.line(scores), *self.problem_type.tables(scored)]
         if scored.groups is not None:
-            lines.append(ranking.compared_in_words(scored.groups, scored.truth))
+            lines.append(ranking.describe_scored_groups(scored.groups, scored.truth))
         return lines
 
     def report(self, scored: ScoredRows, examples: ReadExamples) -> SetReport:

@@ -17,7 +17,7 @@ import numpy as np
 
 from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import Example
-from bert_mgpu.tasks.data_checks import Doubt, Doubts
+from bert_mgpu.tasks.data_checks import LabelIssue, LabelIssues
 
 FOLDS = 5
 _FEW = 2 * FOLDS  # texts; a label with fewer is neither learnt nor doubted
@@ -26,7 +26,7 @@ _READ = 1000  # characters of a text that are read
 _DECAY, _EPOCHS, _SEED = 1e-4, 20, 0
 
 
-def find(examples: Sequence[Example]) -> Doubts:
+def find(examples: Sequence[Example]) -> LabelIssues:
     """Rows whose label is doubted, the most doubtful first. examples: with labels."""
     names, truth = np.unique([str(one.label) for one in examples], return_inverse=True)
     _, first = np.unique(_keys(examples), return_index=True)
@@ -34,14 +34,14 @@ def find(examples: Sequence[Example]) -> Doubts:
     known = np.flatnonzero(counts[truth] >= _FEW)
     labels, own = np.unique(truth[known], return_inverse=True)
     if len(labels) < 2:
-        return Doubts(0, 0.0, 0.0, found=[])
+        return LabelIssues(0, 0.0, 0.0, found=[])
     some = [examples[row] for row in known]
     probabilities = out_of_fold(some, own)
     right = float((probabilities.argmax(1) == own).mean())
     rows = doubted(probabilities, own)
     said = suggested(probabilities, own)
     found = [
-        Doubt(
+        LabelIssue(
             int(known[row]),
             str(names[labels[own[row]]]),
             str(names[labels[said[row]]]),
@@ -50,7 +50,7 @@ def find(examples: Sequence[Example]) -> Doubts:
         for row in rows
     ]
     most_common = float(np.bincount(own).max() / len(own))
-    return Doubts(len(some), right, most_common, found=found)
+    return LabelIssues(len(some), right, most_common, found=found)
 
 
 def suggested(probabilities: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
 from bert_mgpu.tasks.rewriting.drafts import Draft
 from bert_mgpu.tasks.rewriting.rows import RewriteRow, Special, layout
 from bert_mgpu.text.whole_words import continuing
-from bert_mgpu.text.words import is_dense
+from bert_mgpu.text.words import is_unspaced_script
 
 WORDS, WORD_SCORES, LOSSES = "words", "word_scores", "word_losses"  # outputs
 _ROWS = 4096  # of a pass, whose outputs are all in memory
@@ -57,7 +57,7 @@ class Vocabulary:
 
 def _ends_word(token: str) -> bool:
     last = token[-1:]
-    return last.isalnum() and not is_dense(last)
+    return last.isalnum() and not is_unspaced_script(last)
 
 
 def _stands_for_no_text(token: str) -> bool:

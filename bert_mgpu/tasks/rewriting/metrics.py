@@ -15,7 +15,7 @@ from bert_mgpu.core import intervals
 from bert_mgpu.core.task import Trust
 from bert_mgpu.text.edits import TokenEdit
 from bert_mgpu.text.realise import on_one_line
-from bert_mgpu.text.words import is_dense
+from bert_mgpu.text.words import is_unspaced_script
 
 NAMES = (
     *("exact_match", "sari", "sari_keep", "sari_addition", "sari_deletion", "bleu"),
@@ -98,7 +98,7 @@ def text_sari(source: str, predicted: str, target: str) -> float:
 
 def words(text: str) -> list[str]:
     """Splits a text at whitespace, and scripts written without it into characters."""
-    apart = (f" {char} " if is_dense(char) else char for char in text)
+    apart = (f" {char} " if is_unspaced_script(char) else char for char in text)
     return "".join(apart).split()
 
 
@@ -168,7 +168,10 @@ def bleu_of(predicted: Sequence[str], targets: Sequence[str]) -> Bleu:
     if not targets:
         return Bleu(0.0, "")
     chars = collections.Counter(
-        is_dense(char) for text in targets for char in text if not char.isspace()
+        is_unspaced_script(char)
+        for text in targets
+        for char in text
+        if not char.isspace()
     )
     # force: no warning about texts that look as if they were tokenized.
     metric = BLEU(tokenize="zh" if chars[True] > chars[False] else "13a", force=True)

@@ -20,7 +20,7 @@ from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import Example, Features, Ragged, Spliced
 from bert_mgpu.data import cache
 from bert_mgpu.tasks.span_qa.reader import Answers
-from bert_mgpu.text.pieces import take_dropped
+from bert_mgpu.text.pieces import cover_dropped
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import windows
 
@@ -48,7 +48,7 @@ class _Contexts:
         if text not in self._known:
             located = self._tokenizer.ids_with_offsets(text)
             places = [[start, end] for _, start, end in located]
-            take_dropped(text, places)
+            cover_dropped(text, places)
             first = len(self._ids)
             self._ids.extend(token for token, _, _ in located)
             self._places.extend(itertools.chain.from_iterable(places))
@@ -177,7 +177,7 @@ def _answer_notes(examples: Sequence[Example], shown: int | None) -> dict[str, A
     return {
         "answers": sum(len(each.label.texts) for each in labelled),
         "without": sum(not each.label.texts for each in labelled),
-        "lost": sum(each.label.is_lost for each in labelled),
+        "lost": sum(each.label.is_not_in_context for each in labelled),
         "misplaced": len(misplaced),
         "misplaced_shown": misplaced[:shown],
     }
@@ -190,7 +190,7 @@ def _tokens_of(
 
     None if the answer is unknown, or has no token. first, last: see `_Contexts.of`.
     """
-    if not isinstance(label, Answers) or label.is_lost:
+    if not isinstance(label, Answers) or label.is_not_in_context:
         return None
     if label.span is None:
         return -1, -1

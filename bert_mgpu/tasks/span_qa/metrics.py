@@ -60,7 +60,7 @@ def f1(true: str, predicted: str) -> float:
     return _harmonic(common, len(words), len(said))
 
 
-def f1_of_1_1(true: str, predicted: str) -> float:
+def f1_squad11(true: str, predicted: str) -> float:
     """SQuAD 1.1's F1: like `f1`, but 0 if neither text has any word."""
     return f1(true, predicted) if normalized(true) else 0.0
 
@@ -169,7 +169,7 @@ def scores(
     """SQuAD 1.1's scores, if all questions have answers; chinese: CMRC's, too."""
     found = {
         "exact_match": _percent(of_questions(truth, predicted, exact)),
-        "f1": _percent(of_questions(truth, predicted, f1_of_1_1)),
+        "f1": _percent(of_questions(truth, predicted, f1_squad11)),
     }
     cmrc = _cmrc(truth, predicted) if chinese else {}
     return found | {name: _percent(own) for name, own in cmrc.items()}
@@ -231,7 +231,7 @@ def trust(
     """The interval of F1, and a remark if nearly all questions get the same answer."""
     if not predicted:
         return Trust()
-    score, name = f1 if negative else f1_of_1_1, "f1"
+    score, name = f1 if negative else f1_squad11, "f1"
     if chinese:
         score, name = cmrc_f1, "cmrc_f1"
     values = of_questions(truth, predicted, score)

@@ -30,7 +30,7 @@ class Answers(NamedTuple):
     misplaced: tuple[str, ...] = ()  # a message on each that is not at its place
 
     @property
-    def is_lost(self) -> bool:
+    def is_not_in_context(self) -> bool:
         """Whether there are answers, but the context has none of them."""
         return bool(self.texts) and self.span is None
 

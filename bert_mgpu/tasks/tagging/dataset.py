@@ -23,7 +23,7 @@ from bert_mgpu.model import crf
 from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging.bio import Span
 from bert_mgpu.tasks.tagging.reader import Entities
-from bert_mgpu.text.pieces import take_dropped
+from bert_mgpu.text.pieces import cover_dropped
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import windows
 
@@ -179,7 +179,7 @@ def _units(example: Example, tokenizer: Tokenizer, by_words: bool) -> Units:
             pieces.append([token])
             places.append([start, end])
         before = end
-    take_dropped(text, places)
+    cover_dropped(text, places)
     return Units(np.array(places, np.int64).reshape(-1, 2), pieces)
 
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
 from bert_mgpu.core.task import ReadExamples
-from bert_mgpu.data.forward_batching import half_way
+from bert_mgpu.data.forward_batching import round_up_coarsely
 from bert_mgpu.model import crf
 from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging.bio import Span
@@ -164,7 +164,7 @@ def _batches(emissions: Ragged) -> Iterator[_Batch]:
     order = np.argsort(lengths, kind="stable")
     order = order[lengths[order] > 0]
     while len(order):
-        width = max(_SHORTEST, half_way(int(lengths[order[0]])))
+        width = max(_SHORTEST, round_up_coarsely(int(lengths[order[0]])))
         most = max(1, _FULL // width)
         numbers = order[: np.searchsorted(lengths[order], width, side="right")][:most]
         order = order[len(numbers) :]

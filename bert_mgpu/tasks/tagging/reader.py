@@ -107,7 +107,7 @@ def complete(
             if repairable and advice not in advised:
                 message = f"{message}: {advice}"
                 if guessed and advice == _ENDS:
-                    message += _why_bioes(examples, form.word_a_line(path))
+                    message += _why_bioes(examples, form.word_lines(path))
                 advised.add(advice)
             messages.append((unit, message))
         if messages and _SWAPPED not in advised and _words_are_tags(example):
@@ -119,17 +119,17 @@ def complete(
                 example.line,
                 RowFaults(messages),
                 faults=faults,
-                word_a_line=form.word_a_line(path),
+                word_lines=form.word_lines(path),
             )
         else:
             done.append(dataclasses.replace(example, label=label))
     return done
 
 
-def _why_bioes(examples: Sequence[Example], word_a_line: bool) -> str:
+def _why_bioes(examples: Sequence[Example], word_lines: bool) -> str:
     """Names the tag for which a file is read as BIOES, and the flag to pass for BIO."""
     number, tag = next(
-        (example.line + index * word_a_line, tag)
+        (example.line + index * word_lines, tag)
         for example in examples
         for index, tag in enumerate(
             example.label if isinstance(example.label, Tags) else ()

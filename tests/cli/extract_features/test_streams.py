@@ -60,7 +60,7 @@ def test_a_reader_that_leaves_ends_the_stream(two_layers, lines):
 
 def test_sigterm_leaves_nothing(extract, tmp_path, monkeypatch):
     """Also while a batch is computed whose program XLA has compiled."""
-    monkeypatch.setattr(Programs, "compile_no_more", lambda self: True)
+    monkeypatch.setattr(Programs, "stop_compiling_frequent_shapes", lambda self: True)
 
     def stopped(self, placed):
         os.kill(os.getpid(), signal.SIGTERM)

@@ -58,7 +58,7 @@ def test_runs_are_merged_as_counters_add_up(tmp_path, monkeypatch, fan_in):
 def test_the_commonest_come_first(tmp_path):
     rng = random.Random(4)
     rows = [Phrase(t, **NONE | {"times": rng.randint(0, 200)}) for t in phrases(500)]
-    ordered = list(phrase_mining.commonest_first(iter(rows), tmp_path))
+    ordered = list(phrase_mining.most_frequent_first(iter(rows), tmp_path))
     assert ordered == sorted(rows, key=lambda p: (-p.times, p.text))
 
 

@@ -130,7 +130,7 @@ MUTANTS = [
            "if candidate.count >= min_count", "if candidate.count > min_count",
            "text/test_vocab_coverage.py"),
     Mutant("an ideograph has a token with ##", "text/learnt_vocab.py",
-           "if not vocab_coverage.is_parted(char))", "if char)",
+           "if not vocab_coverage.is_standalone(char))", "if char)",
            "text/test_learnt_vocab.py ideographs"),
     Mutant("a character needs to occur once more", "text/learnt_vocab.py",
            "if count >= min_count)", "if count > min_count)",

@@ -9,7 +9,7 @@ _ROWS, _DOCTOR_TEST = "cli/doctor/near_rows.py", "cli/test_doctor_data.py"
 _COPIES_TEST = "cli/test_mended_copies.py"
 _WRONG = "tasks/classification/wrong_labels.py"
 _WRONG_TEST = "tasks/classification/test_wrong_labels.py"
-_COPIES, _SIGNS = "cli/doctor/repaired_files.py", "cli/doctor/plain_signs.py"
+_COPIES, _SIGNS = "cli/doctor/repaired_files.py", "cli/doctor/plain_characters.py"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
@@ -49,7 +49,7 @@ MUTANTS: list[Mutant] = [
            _WRONG_TEST),
     Mutant("a pair is read as two texts", _WRONG,
            "[first.multiply(second), apart, first, second]", "[first, second]", _WRONG_TEST),
-    Mutant("a model that learns nothing doubts labels", "cli/doctor/doubted_labels.py",
+    Mutant("a model that learns nothing doubts labels", "cli/doctor/suspect_labels.py",
            "self._all.right > self._all.most_common", "True", _DOCTOR_TEST),
     Mutant("a row of two labels is a repeated one", _COPIES,
            "elif (key, repr(example.label)) in labels:", "elif key in {k for k, _ in labels}:",
@@ -65,10 +65,10 @@ MUTANTS: list[Mutant] = [
            _COPIES_TEST + " labels_and_headers"),
     Mutant("JSON of a built-in task is cut at tabs", _SIGNS,
            'if "\\t".join(cells) != line[start:]:', "if False:",
-           "cli/test_plain_signs.py json"),
+           "cli/test_plain_characters.py json"),
     Mutant("blanks before a row are a column", _SIGNS,
            "len(line) - len(line.lstrip()) if self._stripped else 0", "0",
-           "cli/test_plain_signs.py blanks"),
+           "cli/test_plain_characters.py blanks"),
     Mutant("packed files are not packed", _COPIES,
            "pack = _PACK.get(copy.suffix, bytes)", "pack = bytes",
            _COPIES_TEST + " task_json"),

@@ -6,7 +6,7 @@ from tests.support.mutants.mutant import Mutant
 
 _LOG, _RECORDER = "core/test_log.py", "training/test_recorder.py"
 _INTERVALS, _TRUST = "core/test_intervals.py", "tasks/classification/test_trust.py"
-_LEARNING, _LEARNT = "evaluation/test_learning.py", "runs/test_learnt.py"
+_LEARNING, _LEARNT = "evaluation/test_learning.py", "runs/test_assessment.py"
 _VERDICT, _SET_REPORT = "evaluation/test_verdict.py", "evaluation/test_set_report.py"
 _DIVERGENCE, _ROLLBACKS = "training/test_divergence.py", "end_to_end/test_rollbacks.py"
 _PARTS = "training/test_rules.py parts"
@@ -117,7 +117,7 @@ MUTANTS: list[Mutant] = [
            'if content["learning_rate"] != rate:', "runs/test_rollbacks.py"),
     Mutant("any set has the baseline of its name", "evaluation/result_files.py",
            "if contents is None or contents.get(name) == scores.get(_OF, \"\")",
-           "if True", "runs/test_learnt.py learnt_nothing"),
+           "if True", "runs/test_assessment.py learnt_nothing"),
     Mutant("intervals of one point are told", "core/task.py",
            "for name, (a, b) in self.intervals.items() if a < b",
            "for name, (a, b) in self.intervals.items()",
@@ -156,7 +156,7 @@ MUTANTS: list[Mutant] = [
     Mutant("steps are as long as their rate", "training/schedule.py",
            "        / math.sqrt(1 - 0.999 ** (step + 1))\n", "",
            "training/test_schedule.py longest"),
-    Mutant("long steps are not told of", "runs/learnt.py",
+    Mutant("long steps are not told of", "runs/assessment.py",
            "if longest is None or longest <= learning.LONG_STEP:", "if True:", _LEARNT),
 ]
 # fmt: on

@@ -63,7 +63,7 @@ def test_inputs_are_googles(tmp_path, length):
         truncation="head",
         head_tokens=0,
     )
-    placement = packing.one_a_row(np.arange(len(examples)), 1, length)
+    placement = packing.one_per_row(np.arange(len(examples)), 1, length)
     batch = pipeline.collate(features, placement)
     for name in ("input_ids", "input_mask", "segment_ids"):
         assert batch[name][0].tolist() == [row[name] for row in wanted], name

@@ -55,7 +55,7 @@ def features():
 
 
 def batch_of(features, numbers, width):
-    placed = packing.one_a_row(np.array(numbers), 1, width)
+    placed = packing.one_per_row(np.array(numbers), 1, width)
     return {name: v[0] for name, v in pipeline.collate(features, placed).items()}
 
 

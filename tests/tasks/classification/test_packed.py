@@ -48,7 +48,7 @@ def placements(features):
     shape = packing.packed_shape([features.lengths], 24)
     packed = packing.pack(numbers, features.lengths, 1, shapes=[shape])
     assert packed.numbers.shape[2] > 1 and packed.numbers.shape[1] < 37 / 1.5
-    return packing.one_a_row(numbers, 1, 24), packed
+    return packing.one_per_row(numbers, 1, 24), packed
 
 
 def one_tower(features, placement):
@@ -151,7 +151,7 @@ def test_only_the_first_tokens_go_through_the_last_layer(features):
     config = dataclasses.replace(CONFIG, intermediate_size=inner)
     task = Classification("x", config, LABELS, max_seq_length=24)
     weights = params_lib.initialize(task.param_specs(), 0.3, seed=2)
-    batch = one_tower(features, packing.one_a_row(np.arange(6), 1, 24))
+    batch = one_tower(features, packing.one_per_row(np.arange(6), 1, 24))
     traced = tf.function(task.outputs, autograph=False)
     graph = traced.get_concrete_function(weights, batch).graph
     products = [op for op in graph.get_operations() if op.type == "MatMul"]

@@ -92,13 +92,13 @@ def test_groups_of_one_kind_are_left_out_and_counted():
     truth = np.array([1, 0, 1, 1, 0, 1, 0, 0])
     scores = np.array([0.0, 1, 2, 3, 4, 5, 6, 7])
     assert ranking.scores(numbers, scores, truth=truth)["mrr"] == 0.5
-    text = ranking.compared_in_words(numbers, truth)
+    text = ranking.describe_scored_groups(numbers, truth)
     assert text == "groups scored: 1; left out, with rows of one label: 3"
     assert ranking.described(numbers) == "4 groups of 1 to 2 rows; rows in no group: 1"
     for none in (numbers[2:], np.full(8, -1), numbers[:0]):
         own = truth[: len(none)] * 0
         assert ranking.scores(none, scores[: len(none)], truth=own) == {}
-        assert "scored: 0;" in ranking.compared_in_words(none, own)
+        assert "scored: 0;" in ranking.describe_scored_groups(none, own)
     assert ranking.scores(None, scores, truth=truth) == {}
     assert ranking.described(np.full(2, -1)) == "no groups; rows in no group: 2"
 

@@ -46,7 +46,7 @@ def placements(features):
     packed = packing.pack(numbers, features.lengths, 1, shapes=[shape])
     most = packing.most_targets(packed.numbers, features.target_counts)
     assert packed.numbers.shape[2] > 1 and most > 4
-    alone = packing.one_a_row(numbers, 1, LONGEST)
+    alone = packing.one_per_row(numbers, 1, LONGEST)
     return alone._replace(targets=6), packed._replace(targets=most + 3)
 
 

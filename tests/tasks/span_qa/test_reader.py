@@ -36,7 +36,7 @@ def at(text, start):
 def test_the_place_of_an_answer(answers, span, misplaced):
     label = label_of(answers)
     assert label.span == span and len(label.misplaced) == misplaced
-    assert label.is_lost == (span is None)
+    assert label.is_not_in_context == (span is None)
 
 
 def test_what_is_told_of_misplaced_answers():
@@ -125,5 +125,9 @@ def test_the_misplaced_answers_of_cmrc2018():
         labels = [example.label for example in examples]
         answers = sum(len(label.texts) for label in labels)
         misplaced = sum(len(label.misplaced) for label in labels)
-        found[part] = answers, misplaced, sum(label.is_lost for label in labels)
+        found[part] = (
+            answers,
+            misplaced,
+            sum(label.is_not_in_context for label in labels),
+        )
     assert found == {"dev": (9657, 200, 0), "trial": (1002, 5, 0)}

@@ -64,7 +64,7 @@ def loss_of(task, weights, batch):
 
 def test_packed_rows_have_the_losses_of_rows_alone(task, weights, rows):
     numbers = np.arange(len(rows))
-    alone = packing.one_a_row(numbers, 1, LENGTH)
+    alone = packing.one_per_row(numbers, 1, LENGTH)
     shape = packing.Shape(rows=len(rows), length=32, examples_per_row=4)
     packed = packing.pack(numbers, rows.lengths, 1, shapes=[shape])
     assert (packed.numbers != packing.EMPTY).sum(-1).max() > 1
@@ -78,7 +78,7 @@ def test_packed_rows_have_the_losses_of_rows_alone(task, weights, rows):
 
 def test_the_loss_is_that_of_the_tokens_of_a_row(task, weights, rows):
     """Not of its padding, whose logits are no part of the softmax."""
-    placement = packing.one_a_row(np.arange(len(rows)), 1, LENGTH)
+    placement = packing.one_per_row(np.arange(len(rows)), 1, LENGTH)
     batch = batch_of(rows, placement)
     tensors = {name: tf.constant(values) for name, values in batch.items()}
     logits = task.outputs(weights, tensors)["logits"].numpy()
@@ -94,8 +94,8 @@ def test_the_loss_is_that_of_the_tokens_of_a_row(task, weights, rows):
 
 def test_rows_that_fill_the_batch_have_no_loss(task, weights, rows):
     numbers = np.array([0, 1, packing.EMPTY, packing.EMPTY])
-    padded = packing.one_a_row(numbers, 1, LENGTH)
-    plain = packing.one_a_row(numbers[:2], 1, LENGTH)
+    padded = packing.one_per_row(numbers, 1, LENGTH)
+    plain = packing.one_per_row(numbers[:2], 1, LENGTH)
     both = [batch_of(rows, placement) for placement in (padded, plain)]
     assert task.loss_weights(both[0]) == task.loss_weights(both[1])
     losses = [loss_of(task, weights, batch) for batch in both]

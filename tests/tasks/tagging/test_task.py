@@ -67,7 +67,7 @@ def total(task, rows, placement):
 @pytest.mark.parametrize("has_crf", [False, True])
 def test_packed_rows_have_the_losses_of_rows_alone(rows, has_crf):
     task, numbers = tagging(has_crf), np.arange(len(rows))
-    alone = packing.one_a_row(numbers, 1, LENGTH)
+    alone = packing.one_per_row(numbers, 1, LENGTH)
     shape = packing.Shape(rows=len(rows), length=32, examples_per_row=4)
     packed = packing.pack(numbers, rows.lengths, 1, shapes=[shape])
     assert (packed.numbers != packing.EMPTY).sum(-1).max() > 1
@@ -81,7 +81,7 @@ def test_packed_rows_have_the_losses_of_rows_alone(rows, has_crf):
 
 def test_the_loss_is_that_of_the_units(rows):
     """And the field begins as a softmax: its scores are zeros."""
-    task, alone = tagging(False), packing.one_a_row(np.arange(len(rows)), 1, LENGTH)
+    task, alone = tagging(False), packing.one_per_row(np.arange(len(rows)), 1, LENGTH)
     batch = {name: tf.constant(values[0]) for name, values in
              pipeline.collate(rows, alone).items()}  # fmt: skip
     own = weights(task)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_mgpu.cli.doctor.plain_signs import PlainSigns
+from bert_mgpu.cli.doctor.plain_characters import PlainCharacters
 from bert_mgpu.data.tables import TableFormat
 from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.files import Columns, TableColumns
@@ -15,7 +15,7 @@ PLAIN = {"“": '"', "”": '"', "…": "..."}
 def signs(kind, names, *, with_label=False, header=True):
     form = TableFormat(kind, header=header)
     columns = Columns(0, label=1, table=TableColumns(form, names))
-    return PlainSigns(PLAIN, columns, kind, with_label=with_label)
+    return PlainCharacters(PLAIN, columns, kind, with_label=with_label)
 
 
 def test_the_objects_of_a_list_keep_what_stands_around_them():
@@ -46,7 +46,7 @@ def test_lists_of_words():
 
 def built_in(name, **own):
     columns = BUILTIN[name].columns
-    return PlainSigns(PLAIN, columns, "tsv", with_label=False, **own)
+    return PlainCharacters(PLAIN, columns, "tsv", with_label=False, **own)
 
 
 def test_rows_of_a_built_in_task_that_are_json_stay_json():
@@ -66,8 +66,8 @@ def test_blanks_before_a_row_are_no_column():
 
 
 def test_escapes_stay_where_the_encoding_lacks_the_character():
-    own = PlainSigns(PLAIN, Columns(0, table=TableColumns(TableFormat(), ("text",))),
-                     "jsonl", with_label=False, codec="cp1252")  # fmt: skip
+    columns = Columns(0, table=TableColumns(TableFormat(), ("text",)))
+    own = PlainCharacters(PLAIN, columns, "jsonl", with_label=False, codec="cp1252")
     content = {"text": "“中", "other": "\ud800"}
     (row,) = own.rows(iter([json.dumps(content) + "\n"]))
     row.encode("cp1252")

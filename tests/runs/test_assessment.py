@@ -6,14 +6,14 @@ import re
 import pytest
 
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.runs import learnt
+from bert_mgpu.runs import assessment as assessment_lib
 from bert_mgpu.training.loop import TrainingPlan
 
 DO = {"do_train": True, "do_eval": True}
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "peak", "steps", "told"),
+    ("optimizer", "peak", "steps", "warned"),
     [
         ("adamw_google", 1e-4, 75, True),
         ("adamw_google", 1e-4, 833, False),
@@ -21,12 +21,12 @@ DO = {"do_train": True, "do_eval": True}
         ("adamw", 1e-3, 75, False),
     ],
 )
-def test_steps_that_will_be_too_long(optimizer, peak, steps, told):
+def test_steps_that_will_be_too_long(optimizer, peak, steps, warned):
     config = FinetuneConfig(optimizer=optimizer)
     plan = TrainingPlan(steps, steps // 10, peak, save_every=10)
-    warning = learnt.rate_warning(config, plan)
-    assert (warning is not None) == told
-    if told:
+    warning = assessment_lib.rate_warning(config, plan)
+    assert (warning is not None) == warned
+    if warned:
         assert "will be that of AdamW at 5.8e-04; beyond 5e-04 trainings" in warning
         assert warning.startswith("WARNING: ") and "(--warmup_proportion)" in warning
 
@@ -69,10 +69,10 @@ def test_a_training_that_is_not_evaluated(said, evaluates):
     flags |= {"report": True, "log_steps": 1, "eval_steps": 2 if evaluates else None}
     err, out = said(**flags)
     words, page = " ".join(err.split()), (out / "report.html").read_text()
-    told = "is not better than" if evaluates else "the loss of the training did not"
-    assert f"WARNING {told}" in words or (evaluates and told in words)
+    warned = "is not better than" if evaluates else "the loss of the training did not"
+    assert f"WARNING {warned}" in words or (evaluates and warned in words)
     assert "WARNING to try: " in words and "WARNING: to try: " in page
-    assert told in page and ("trained, not evaluated" in page) != evaluates
+    assert warned in page and ("trained, not evaluated" in page) != evaluates
     assert ("dev eval_accuracy 0." in page and "while training" in page) == evaluates
 
 
@@ -80,14 +80,14 @@ def test_a_training_file_that_nobody_asked_for(said, work):
     """An evaluation reads it for the baseline alone: no fault of it ends the run."""
     folder = work.data("own")
     said(task="own", data_dir=folder, do_eval=False, max_train_steps=1, report=False)
-    train, told = folder / "train.tsv", "none, the training file cannot be read: "
+    train, warned = folder / "train.tsv", "none, the training file cannot be read: "
     with train.open("a", encoding="utf-8") as file:
         file.write("maybe\ta text\n")
     later = {"task": "own", "data_dir": folder, "do_train": False}
     err, out = said(**later, do_predict=True, report=True)
     line = f"baseline  reading {train}: those of naive Bayes on dev are not known yet"
     words = " ".join(err.split())
-    assert " ".join(line.split()) in words and f"{told}{train}:25: label" in words
+    assert " ".join(line.split()) in words and f"{warned}{train}:25: label" in words
     for name in ("predict.txt", "eval_results.txt", "report.html", "errors.jsonl"):
         assert (out / name).exists()
     train.unlink()
@@ -101,7 +101,7 @@ def test_a_model_that_did(said, work):
     (folder / "task.json").write_text(json.dumps({**task, "dev": task["train"]}))
     flags = {"learning_rate": 2e-3, "num_train_epochs": 60, "optimizer": "adamw"}
     err, _ = said(task="own", data_dir=folder, **flags)
-    told = [line for line in err.splitlines() if "WARNING" in line]
-    assert not any("is not better" in line or "to try" in line for line in told), err
+    warned = [line for line in err.splitlines() if "WARNING" in line]
+    assert not any("is not better" in line or "to try" in line for line in warned), err
     assert "95 % intervals: eval_accuracy 0." in err
     assert not re.search(r" (\d\.\d{4}) to \1", err)

@@ -40,7 +40,7 @@ def rate_warning(config: RunConfig, plan: loop.TrainingPlan) -> str | None:
     )
 
 
-class Told(NamedTuple):
+class Assessment(NamedTuple):
     """What was logged about the evaluated sets."""
 
     trust: Mapping[str, Trust]
@@ -50,12 +50,12 @@ class Told(NamedTuple):
     instead: str = "trained, not evaluated"
 
 
-NOTHING = Told({}, [], {})
+UNASSESSED = Assessment({}, [], {})
 
 
-def tell(
+def assess(
     run: FinetuningRun, scored: Mapping[str, Any], plan: loop.TrainingPlan | None
-) -> Told:
+) -> Assessment:
     """Logs and returns what the evaluation tells about each set.
 
     scored: the result of `stages.evaluate`; plan: of the training, None without one.
@@ -66,7 +66,7 @@ def tell(
     else:
         baseline = stages.baseline(run, sets)
     if run.topology.group.rank > 0:
-        return NOTHING
+        return UNASSESSED
     doubts = list[str]()
     trusts = {
         name: run.task.trust(own).without_points() for name, own in scored.items()
@@ -92,23 +92,23 @@ def tell(
         )
         doubts = learning.findings(scores, _training(run, plan) if plan else None)
     _warn(doubts)
-    return Told(trusts, doubts, baseline)
+    return Assessment(trusts, doubts, baseline)
 
 
-def tell_of_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Told:
+def assess_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Assessment:
     """Logs what the training itself shows, if --do_eval does not follow it.
 
     That is its loss and, with --eval_steps, the evaluation of the weights that it
     leaves: the last evaluation or, with --use_best, the best one.
     """
     if run.topology.group.rank > 0:
-        return NOTHING
+        return UNASSESSED
     training = _training(run, plan)
     row, metric, name = _evaluation(run), run.task.metric, run.data.family.baseline_name
     if row is None:
-        doubts = learning.of_loss(training)
+        doubts = learning.findings_from_loss(training)
         _warn(doubts)
-        return Told({}, doubts, {})
+        return Assessment({}, doubts, {})
     floor = result_files.read_baseline(run.output_dir).get(MAIN, {}).get(metric)
     baseline = {} if floor is None else {name: floor}
     scores = learning.MainScore(
@@ -124,7 +124,7 @@ def tell_of_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Told:
     _warn(doubts)
     said = f"{MAIN} {metric} {row[metric]:.4f} at step {row['step']:,}, while training"
     beside = "".join(f"; beside {name} {value:.4f}" for name, value in baseline.items())
-    return Told({}, doubts, {}, instead=said + beside)
+    return Assessment({}, doubts, {}, instead=said + beside)
 
 
 def _warn(doubts: Sequence[str]) -> None:

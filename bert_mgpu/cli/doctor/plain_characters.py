@@ -37,7 +37,7 @@ def object_in(row: str) -> FoundObject | None:
     return FoundObject(record, start, end) if isinstance(record, dict) else None
 
 
-class PlainSigns:
+class PlainCharacters:
     """Rewrites the rows of a file, and counts the changed ones."""
 
     def __init__(

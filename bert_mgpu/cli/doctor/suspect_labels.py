@@ -8,7 +8,7 @@ from bert_mgpu.cli.doctor.task_sets import ReadSet
 from bert_mgpu.core import terminal
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks.base import Family
-from bert_mgpu.tasks.data_checks import Doubt
+from bert_mgpu.tasks.data_checks import LabelIssue
 from bert_mgpu.tasks.files import TaskFiles
 
 _MOST_SHOWN, _MOST_PLACES = 20, 3
@@ -16,7 +16,7 @@ _WIDTHS = (20, 13, 13, 5)  # terminal columns; the text gets the rest
 _HEAD = ("place", "label", "it says", "prob.", "text")
 
 
-class Doubted:
+class SuspectLabels:
     """The labels of all sets that a quickly trained model doubts."""
 
     def __init__(self, sets: Sequence[ReadSet], family: Family, files: TaskFiles):
@@ -29,7 +29,7 @@ class Doubted:
         self._learns = self._all.right > self._all.most_common
 
     @property
-    def found(self) -> list[Doubt]:
+    def found(self) -> list[LabelIssue]:
         """Empty if the model is no better than always giving the most common label."""
         return self._all.found if self._learns else []
 
