@@ -124,10 +124,12 @@ def table() -> Iterator[str]:
     for (segments, length, reads), found in sorted(groups.items()):
         values = [100 * result["accuracy"] for result in found]
         spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-        minutes = statistics.mean(result["seconds"] for result in found) / 60
+        # None: the row was paused for tests, so its time says nothing.
+        seconds = [result["seconds"] for result in found if result["seconds"]]
+        minutes = f"{statistics.mean(seconds) / 60:.0f}" if seconds else "-"
         size = f"{segments} x {length}" if segments > 1 else str(length)
         cells = size, reads, f"{statistics.mean(values):.2f}{spread}", len(values)
-        yield f"| {' | '.join(map(str, cells))} | {minutes:.0f} |"
+        yield f"| {' | '.join(map(str, cells))} | {minutes} |"
 
 
 if __name__ == "__main__":

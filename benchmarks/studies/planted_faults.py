@@ -29,7 +29,7 @@ from benchmarks.studies.real_data import DATA, DEV, SETS, TRAIN, Real
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks.classification import wrong_labels
 
-_NEARLY = "with nearly the text of a row of train"
+_NEARLY = "nearly repeating a row of train"
 WRONG, SHOWN = 100, 20  # wrong labels that are planted; doubted ones that are shown
 ONE = ("single",)  # the types with one class per row
 FOUND, MISSED, ABSENT = "found", "not found", ""
@@ -106,10 +106,10 @@ def _empty(line: bytes) -> bytes:
 
 FAULTS = {
     "a label that is a typing error": Planted(
-        _replace(70, lambda line: line + b"x"), "labels of few rows", ("single",)
+        _replace(70, lambda line: line + b"x"), "labels with few rows", ("single",)
     ),
     "a label with a space behind it": Planted(
-        _replace(70, lambda line: line + b" "), "labels of few rows", ("single",)
+        _replace(70, lambda line: line + b" "), "labels with few rows", ("single",)
     ),
     "a label that is no number": Planted(
         _replace(70, lambda line: _joined(_texts(line), b"?")),
@@ -156,7 +156,7 @@ FAULTS = {
     ),
     "those, each with a full stop more": Planted(_nearly, _NEARLY),
     "those, each with a typing error": Planted(_mistyped, _NEARLY),
-    "a label of three rows": Planted(_rare, "labels of few rows", ("single",)),
+    "a label of three rows": Planted(_rare, "labels with few rows", ("single",)),
     "text and label swapped": Planted(_swapped, "", ("single", "regression")),
     "the vocabulary of another language": Planted(
         lambda train, dev, rng: None, "of the tokens are [UNK]", vocabulary="other"

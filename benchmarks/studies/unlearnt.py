@@ -125,7 +125,7 @@ def work(row: Row) -> Row:
         scores = runner.scores(folder / "out")
     warnings = [line.strip() for line in said.splitlines() if "  WARNING  " in line]
     warnings = [line.removeprefix("WARNING  ") for line in warnings]
-    start = [line for line in warnings if "longest step" in line]
+    start = [line for line in warnings if "largest update" in line]
     at = next((n for n, line in enumerate(warnings) if "not better" in line), None)
     end = [line for line in warnings if line.startswith("to try: ")]
     found = warnings[at or 0 : warnings.index(end[0])] if end else []

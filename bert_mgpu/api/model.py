@@ -199,7 +199,7 @@ def _settings(path: pathlib.Path, **flags: Any) -> FinetuneConfig:
         if not (path / run_files.RUN).exists():
             raise run_folder.no_model(path)
         raise UserError(
-            f"{path}: its run.json does not name the task: predict once by"
+            f"{path}: its run.json does not name the task: predict once with"
             " run_classifier_mgpu.py with --task_name and --data_dir, which keeps them"
         )
     return config

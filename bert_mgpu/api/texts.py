@@ -32,6 +32,6 @@ def texts_of(text: Any, number: int) -> tuple[str, str | None]:
         "".join(parts).encode()
     except UnicodeEncodeError:
         raise UserError(
-            f"texts[{number}]: half a character, an unpaired surrogate: leave it out"
+            f"texts[{number}]: an unpaired surrogate (half a character): leave it out"
         ) from None
     return parts[0], parts[1] if len(parts) == 2 else None

@@ -134,7 +134,7 @@ def _load(
         reason = str(error)[:_LONGEST_REASON]  # the message may quote the file
         raise UserError(
             f"{file}: not a whole safetensors file: {reason}: download"
-            " it again (git lfs pull, if it came by git)"
+            " it again (git lfs pull, if it came from git)"
         ) from None
 
 

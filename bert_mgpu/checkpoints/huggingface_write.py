@@ -75,7 +75,7 @@ def export(
     if architecture == weight_names.TAGGER and weight_names.WORDS_BIAS in params:
         raise UserError(
             f"{directory}: cannot export: transformers has no model with both tags and"
-            " masked words: use this one by bert_mgpu"
+            " masked words: use it with bert_mgpu"
         )
     tensors = _tensors(params, bert_config, architecture)
     if architecture in weight_names.CLASSIFIERS:
@@ -83,8 +83,8 @@ def export(
         labels = labels or [f"LABEL_{index}" for index in range(classes)]
         if len(labels) != classes:
             raise UserError(
-                f"{directory}: cannot export: {len(labels)} labels for a classifier of"
-                f" {classes}"
+                f"{directory}: cannot export: {len(labels)} labels for a classifier"
+                f" with {classes} classes"
             )
     try:
         vocab = pathlib.Path(vocab_file).read_bytes()

@@ -134,7 +134,7 @@ def check_encoder(
     if absent:
         raise UserError(
             f"{path}: lacks {len(absent)} of the model's weights, such as {absent[0]}:"
-            " it is no BERT checkpoint, or --bert_config_file belongs to another"
+            " not a BERT checkpoint, or --bert_config_file belongs to another model"
         )
 
 

@@ -60,13 +60,13 @@ def check_outputs(
         for name in _names(path):
             if name in read:
                 raise UserError(
-                    f"--{flag}={path}: is --{read[name]} too, and would be lost: pass"
-                    " another name"
+                    f"--{flag}={path}: is also --{read[name]}, and would be"
+                    " overwritten: pass another name"
                 )
             if name in written:
                 raise UserError(
-                    f"--{flag}={path}: --{written[name]} writes it too: name each"
-                    " output once"
+                    f"--{flag}={path}: is also --{written[name]}: give each output"
+                    " its own name"
                 )
         written |= dict.fromkeys(_names(path), flag)
 
@@ -79,7 +79,7 @@ def check_folders_differ(config: Any, flags: Iterable[str]) -> None:
             folder = os.path.realpath(path)
             if folder in written:
                 raise UserError(
-                    f"--{flag}={path}: is --{written[folder]} too: pass another folder"
+                    f"--{flag}={path}: is also --{written[folder]}: pass another folder"
                 )
             written[folder] = flag
 
@@ -144,8 +144,8 @@ def _check_mlflow(config: RunConfig, uri: str) -> None:
         raise UserError("--mlflow does nothing without --do_train=true: pass both")
     if re.search("://[^/]*:[^/]*@", uri):
         raise UserError(
-            "--mlflow: a password in it would stand in run.json: leave it out, and set"
-            " MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+            "--mlflow: a password in it would be saved in run.json: leave it out, and"
+            " set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
     found = importlib.util.find_spec("mlflow")
     if not (found and found.origin):  # a mere folder of that name has no origin

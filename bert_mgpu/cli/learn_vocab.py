@@ -1,4 +1,4 @@
-"""Learns a WordPiece vocabulary from raw text, for a model trained from nothing.
+"""Learns a WordPiece vocabulary from raw text, for a model trained from scratch.
 
     python data_prep/learn_vocab.py --input_file='corpus/*.txt' \\
       --vocab_file=vocab.txt --vocab_size=30000
@@ -52,8 +52,8 @@ def _check(config: LearnVocabConfig) -> None:
     # In all other scripts this flag names an input: the vocabulary of a model.
     if os.path.lexists(target):
         raise UserError(
-            f"--vocab_file={target}: exists, and is not replaced: pass a new name, or"
-            " remove the file"
+            f"--vocab_file={target}: already exists: pass a new name, or remove the"
+            " file"
         )
     check_folder("vocab_file", target)
     word_pieces.check_learner()

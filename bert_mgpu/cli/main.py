@@ -3,7 +3,7 @@
   bert_mgpu train FLAGS        fine-tunes, as run_classifier_mgpu.py
   bert_mgpu predict FOLDER FLAGS
                                predicts a file or a text with a trained model
-  bert_mgpu serve FOLDER       serves a trained model by HTTP, with a page
+  bert_mgpu serve FOLDER       serves a trained model over HTTP, with a web page
   bert_mgpu doctor             reports what this machine has for training
   bert_mgpu doctor data FLAGS  checks a task's files
   bert_mgpu convert FLAGS      converts a model to another program's format
@@ -13,7 +13,7 @@
   bert_mgpu records FLAGS      makes its records, as create_pretraining_data.py
   bert_mgpu vocab FLAGS        finds words of a domain, as domain_vocab.py
   bert_mgpu learn_vocab FLAGS  learns a new vocabulary, as learn_vocab.py
-  bert_mgpu ads FLAGS          makes data of rewriting, as make_rewrite_data.py
+  bert_mgpu ads FLAGS          makes data for rewriting, as make_rewrite_data.py
   bert_mgpu install_horovod    builds Horovod, for several processes or machines
 
 Each command has its own --help. Where bert_mgpu is not in PATH, write

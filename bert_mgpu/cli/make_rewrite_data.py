@@ -1,4 +1,4 @@
-"""Makes the data of rewriting from ads: phrases, and rows to rank, fill and rewrite.
+"""Makes data for rewriting from ads: phrases, and rows to rank, fill and rewrite.
 
     python data_prep/make_rewrite_data.py --input_file='ads/*.txt.gz' \\
       --output_dir=data/rewriting
@@ -139,20 +139,18 @@ def _report(
     yield f"ads: {counts.ads}" + f", {repeated} repeated ones left out" * bool(repeated)
     for key, why in phrase_mining.LEFT_OUT.items():
         if rows[key]:
-            yield f"without rows: {rows[key]} ads that {why}"
+            yield f"ads that give no rows: {rows[key]}, as they {why}"
     yield f"phrases: {counts.phrases}"
     if rows["candidates"]:
         yield f"wrote {output_dir / candidates.OUTPUT}: {rows['candidates']} rows"
     else:
-        yield (
-            f"train: {rows['ads_train']} ads, dev: {rows['ads_dev']}, on one side each"
-        )
+        yield f"train: {rows['ads_train']} ads, dev: {rows['ads_dev']}, none in both"
         for output, name in rewrite_data.ROWS.items():
             yield f"wrote {output_dir / name}: {rows[output]} rows"
         if rows["copied"]:
             yield (
-                f"not in infill.txt: {rows['copied']} segments that their ad holds"
-                " elsewhere too"
+                f"not in infill.txt: {rows['copied']} segments that also occur"
+                " elsewhere in their ad"
             )
     yield f"time: {duration_text(seconds)}"
 

@@ -4,10 +4,11 @@
   curl -d '{"instances": ["a fine film"]}' \\
     http://127.0.0.1:8501/v1/models/reviews:predict
 
-Open the address in a browser for a page to try it. SIGTERM and Ctrl-C answer what was
-taken, and end; a second one ends at once. Needs the extra serve: pip install
-'bert_mgpu[serve]'. Exit codes: 0 ended; 2 wrong flags, no model, or no such address; 4
-out of memory; 75 and 130 stopped by SIGTERM or Ctrl-C before it was serving.
+Open the address in a browser for a page to try it. On SIGTERM or Ctrl-C it answers the
+requests it has accepted and stops; a second signal stops it at once. Needs the extra
+serve: pip install 'bert_mgpu[serve]'. Exit codes: 0 stopped while serving; 2 wrong
+flags, no model, or no such address; 4 out of memory; 75 and 130 stopped by SIGTERM or
+Ctrl-C before it was serving.
 """
 
 from __future__ import annotations
@@ -89,14 +90,14 @@ def _serve(config: ServeConfig) -> None:
             say(f"  {remark}")
         if host not in LOOPBACK and not named:
             say(
-                f"WARNING: requests by a name other than {host} are refused:"
+                f"WARNING: requests under a host name other than {host} are refused:"
                 " pass --allowed_hosts"
             )
         server.run(sockets=[listener])
         if server.force_exit:
-            say("ended at once, by a second signal: requests may be without an answer")
+            say("stopped at once by a second signal: some requests may be unanswered")
         else:
-            say("ended: every request that was taken is answered")
+            say("stopped: every accepted request has been answered")
 
 
 def _configure_devices(config: ServeConfig) -> None:

@@ -9,8 +9,8 @@ from bert_mgpu.config.base import INPUT, MODEL, TEST, TRAIN, FlagTable, flag
 # For the help of flags that every family has: the score that chooses the best weights
 # for each "type" of task.json, and those types.
 BEST_METRICS = (
-    "eval_accuracy; of type multi micro_f1, regression eval_loss, tags f1, qa f1 (of"
-    " Chinese texts cmrc_f1), rewrite sari"
+    "eval_accuracy; for type multi: micro_f1, regression: eval_loss, tags: f1, qa: f1"
+    " (cmrc_f1 for Chinese texts), rewrite: sari"
 )
 TASK_TYPES = (
     "single (one label), multi (several labels), regression (a number), tags"

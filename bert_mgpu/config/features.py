@@ -23,12 +23,12 @@ class FeaturesConfig(ModelFlags):
     input_file: str | None = flag(None, INPUT, "text, one per line, or a pair with three vertical bars between its texts; .gz and .xz are unpacked; - for standard input")
     output_file: str | None = flag(None, INPUT, "file to write, by its ending: .npz vectors of tokens, .npy vectors of lines, anything else JSON lines; - for standard output")
 
-    layers: str = flag("-1,-2,-3,-4", TASK, "layers whose outputs to give, comma-separated: 0 is the first, -1 the last; with a pooling one, the last unless given")
+    layers: str = flag("-1,-2,-3,-4", TASK, "layers to output, comma-separated: 0 is the first, -1 the last; with --pooling a single one, -1 by default")
     pooling: str = flag(TOKENS, TASK, "one vector for each line: that of [CLS], the mean or the maximum over its tokens, or BERT's pooled output; none: a vector for each token", choices=(TOKENS, *POOLINGS))
-    normalize: bool = flag(False, TASK, "with a pooling: give vectors the length 1, so that their products are cosines")
+    normalize: bool = flag(False, TASK, "with --pooling: scale vectors to length 1, so that their dot products are cosines")
 
     init_checkpoint: str | None = flag(None, MODEL, "the model: a Google TF1 checkpoint (prefix or folder), a Hugging Face folder or .safetensors file, or an output_dir of bert_mgpu")
-    max_seq_length: int = flag(128, MODEL, "tokens of a line at most, [CLS] and [SEP] included; longer ones are truncated", minimum=3)
+    max_seq_length: int = flag(128, MODEL, "maximum number of tokens per line, [CLS] and [SEP] included; longer lines are truncated", minimum=3)
 
     batch_size: int = flag(32, SPEED, "lines per tower at a time", minimum=1, maximum=2**20)
     n_gpus: int = flag(1, SPEED, "number of towers (copies of the model), spread over the GPUs, or on the CPU", minimum=1, maximum=4096)

@@ -29,7 +29,7 @@ class RewritingFlags(FlagTable):
     """The flags of the task type rewrite."""
 
     # fmt: off
-    target_column: str | None = flag(None, INPUT, "your own task of type rewrite: column of the text that it is to become")
+    target_column: str | None = flag(None, INPUT, "your own task of type rewrite: column of the rewritten text")
     slot_marker: str | None = flag(None, INPUT, f"type rewrite: marks a place of a text where something is to be written [{SLOT_MARKER}]")
     max_insert: int = flag(12, MODEL, "type rewrite: maximum number of tokens written at one place", identity=True, remembered=True, minimum=1, maximum=MOST_INSERTED)
     num_candidates: int | None = flag(_DEFAULT.num_candidates, TEST, "type rewrite: rewritings of each text in predictions.jsonl, the best first [one; of texts with slots, five]", kept_with_task=True, minimum=1, maximum=100)

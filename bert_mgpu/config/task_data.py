@@ -13,7 +13,7 @@ class TaskDataConfig(FinetuneConfig):
     """All settings of `bert_mgpu doctor data`."""
 
     # fmt: off
-    check_labels: bool = flag(False, INPUT, "one label per row: learn from four fifths of the rows, five times, and list the other labels that are likely wrong")
+    check_labels: bool = flag(False, INPUT, "for tasks with one label per row: cross-validate a quick model in five folds, and list the labels that are likely wrong")
     html: str | None = flag(None, FILES, "also write what is found as a page for a browser, to this file")
     repaired_dir: str | None = flag(None, FILES, "write corrected copies of the labelled files to this new folder: train without repeated rows and without rows that other files also have, plain signs in place of those that the vocabulary lacks, and, for type tags, tags repaired as --repair_bio says")
     # fmt: on

@@ -115,7 +115,9 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
         if "\\ud" in text.lower():  # a lone surrogate, which no file can hold
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise UserError(f"{path}: not a JSON file: half a character in it") from None
+        raise UserError(
+            f"{path}: not a JSON file: it has an unpaired surrogate"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a JSON file: {error}") from None
     if not isinstance(value, dict):
@@ -221,7 +223,7 @@ def check_replaceable(
         )
     above = next(path for path in target.absolute().parents if path.exists())
     if not _takes_files(above):
-        raise UserError(f"{target}: cannot export: {above} is no folder to write to")
+        raise UserError(f"{target}: cannot export: {above} is not a writable folder")
     names = {p.name for p in target.iterdir()} if target.is_dir() else set()
     if target.is_file() or (names and not is_export(target, names)):
         raise UserError(

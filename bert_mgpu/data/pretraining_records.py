@@ -35,10 +35,13 @@ _CHUNK = 1024  # records that are parsed together
 _VERSION = 2  # of the index format
 # TensorFlow's message may quote binary data, and then it cannot be decoded.
 _NO_EXAMPLE = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+# Of TensorFlow's messages about them: what says nothing to a user.
+_NOISE = re.compile(r"\{\{.*?\}\} *|Name: [^,]*, *|Index: \d+\. *|, value: '.*|\[Op:.*")
 _ABSENT = {
     False: "it has no {}: if its masks are to be drawn, pass --dynamic_masking=true",
     True: "it has no {}",
 }
+_UNEQUAL = "{}: its length differs from that of {}"
 
 
 class RecordIndex(NamedTuple):
@@ -87,10 +90,16 @@ class RecordSchema:
             )
             most = self.max_predictions
             self._check_size(note, "max_predictions_per_seq", masked, wanted=most)
-            note(columns["input_mask"].lengths != lengths, "input_mask: another length")
+            note(
+                columns["input_mask"].lengths != lengths,
+                _UNEQUAL.format("input_mask", "input_ids"),
+            )
             for name in _TARGETS[1:]:
-                note(columns[name].lengths != masked, f"{name}: another length")
-        note(columns["segment_ids"].lengths != lengths, "segment_ids: another length")
+                note(columns[name].lengths != masked, _UNEQUAL.format(name, POSITIONS))
+        note(
+            columns["segment_ids"].lengths != lengths,
+            _UNEQUAL.format("segment_ids", "input_ids"),
+        )
         for name, limit, limit_name in (
             ("input_ids", self.vocab_size, "vocab_size"),
             ("masked_lm_ids", self.vocab_size, "vocab_size"),
@@ -121,7 +130,7 @@ class RecordSchema:
         )
         note(~np.isin(weights, (0, 1)).all(1), f"{WEIGHTS}: not 0 or 1")
         outside = (weights > 0) & (positions >= real[:, None])
-        note(outside.any(1), f"{POSITIONS} has positions behind the last token")
+        note(outside.any(1), f"{POSITIONS} has positions after the last token")
 
     def _check_size(
         self, note: Any, flag: str, sizes: np.ndarray, *, wanted: int
@@ -239,11 +248,11 @@ def _examine(
             try:
                 parse([record])
             except _NO_EXAMPLE as error:
-                why = getattr(error, "message", "no tf.train.Example")
-                why = re.sub(r"\{\{.*?\}\} *|Name: .*|\[Op:.*", "", why)
+                why = getattr(error, "message", "not a tf.train.Example")
+                why = _NOISE.sub("", why)
                 why = why.partition("\n")[0].strip()
                 raise UserError(
-                    f"{file.name} at byte {offset}: not a record of pretraining: {why}"
+                    f"{file.name} at byte {offset}: not a pretraining record: {why}"
                 ) from None
         raise
     faults = schema.faults(columns)

@@ -167,7 +167,7 @@ def scan(path: str | os.PathLike[str], skip_bad: bool = False) -> FrameIndex:
                     if not skip_bad:
                         raise UserError(
                             f"{bad[0]}: make the file again, or pass"
-                            " --skip_bad_records=true to go on without what is damaged"
+                            " --skip_bad_records=true to skip damaged records"
                         )
                 else:
                     offsets.append(at + HEADER)
@@ -186,13 +186,13 @@ def _next(file: BinaryIO, left: int) -> tuple[int, str]:
     lost = f"the last {left} bytes of the file are lost"
     header = file.read(HEADER)
     if len(header) < HEADER:
-        return left, f"cut in a record's head, {lost}"
+        return left, f"truncated in a record header, {lost}"
     length, checksum = header[: _LENGTH.size], header[_LENGTH.size :]
     if _checksum(length) != checksum:
         return left, f"not a TFRecord file, or a damaged record length, {lost}"
     size = data_size(header)
     if size + HEADER + FOOTER > left:
-        return left, f"cut in a record of {size} bytes, {lost}"
+        return left, f"truncated in a record of {size} bytes, {lost}"
     if size > LARGEST:
         file.seek(size + FOOTER, os.SEEK_CUR)
         return size, f"a record of {size} bytes, more than {LARGEST}: no row of tokens"
@@ -207,8 +207,7 @@ def read(file: BinaryIO, offset: int, size: int) -> bytes:
     data = file.read(size + FOOTER)
     if _checksum(data[:size]) != data[size:]:
         raise UserError(
-            f"{file.name} at byte {offset}: not the record of {size} bytes that was"
-            " there: the file was changed after it was indexed: start again,"
-            " without its index in the cache"
+            f"{file.name} at byte {offset}: the record of {size} bytes has changed"
+            " since the file was indexed: delete its index in the cache and start again"
         )
     return data[:size]

@@ -56,7 +56,7 @@ def _check_size(config: LearnVocabConfig, needed: int, alphabet: Alphabet) -> No
         raise UserError(
             f"--vocab_size={config.vocab_size}: {len(alphabet.characters):,} characters"
             f" occur {config.min_count} times or more; with ## and the special tokens"
-            f" they need {needed}: pass as many at least, or a larger --min_count"
+            f" they need {needed}: pass at least that many, or a larger --min_count"
         )
 
 
@@ -84,8 +84,8 @@ def _forgotten(counts: WordCounts) -> list[str]:
         return []
     return terminal.wrap(
         "There were too many different words to count all of them at once: those that"
-        f" occur at most {counts.words.missed} times may lack. The counts of characters"
-        " are exact."
+        f" occur at most {counts.words.missed} times may be missing. The counts of"
+        " characters are exact."
     )
 
 
@@ -93,8 +93,8 @@ def _next_steps(config: LearnVocabConfig, size: int) -> list[str]:
     casing = "" if config.do_lower_case else " --do_lower_case=false"
     return [
         "",
-        "To train a model from nothing, write a bert_config.json of the model's sizes",
-        f'with "vocab_size": {size}, and type',
+        "To train a model from scratch, write a bert_config.json with its sizes",
+        f'and "vocab_size": {size}, and type',
         f"  python data_prep/create_pretraining_data.py{casing} \\",
         f"    --input_file='{config.input_file}' \\",
         f"    --vocab_file={config.vocab_file} --output_file=corpus.tfrecord",

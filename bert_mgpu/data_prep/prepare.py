@@ -157,11 +157,13 @@ def _make_parts(
                 block.text.unlink()
             if block.is_cut and window and not is_cut:
                 is_cut = True
+                is_one = block.documents == 1
                 say(
-                    f"text: {block.documents} documents are {size_text(block.size)}: a"
-                    f" random next sentence comes from so many, not from {window}"
+                    "text: a random next sentence comes from only"
+                    f" {block.documents} document{'s' * (not is_one)}"
+                    f" ({size_text(block.size)}), not from {window}"
                     + ": put blank lines between documents"
-                    * (block.documents == 1)
+                    * is_one
                 )
     return totals, runs
 
@@ -177,8 +179,8 @@ def _fault(
         return f"{files[0]}: no text: the files of --input_file are blank"
     if counts["malformed"] == counts["documents"]:
         return (
-            f"{totals.malformed}: fewer than 4 columns, as in every line: write flag,"
-            " anything, phrase, ad, with tabs between"
+            f"{totals.malformed}: every line has fewer than 4 columns: write flag,"
+            " anything, phrase, ad, separated by tabs"
         )
     return (
         f"{files[0]}: {counts['documents']} documents, but none can be made into a row:"

@@ -55,7 +55,8 @@ class PreparationTotals:
             f" {preparation.max_seq_length}, {rows / seconds:.0f} rows/s",
         ]
         if preparation.masking:
-            lines.append(f"masked: {counts['masked'] / counts['places']:.2%} of them")
+            masked = counts["masked"] / counts["places"]
+            lines.append(f"masked: {masked:.2%} of the rows' tokens")
         if preparation.objective in instances.LABELLED:
             lines.append(f"next_sentence_labels: {counts['label_1'] / rows:.1%} are 1")
         if counts["malformed"]:
@@ -90,7 +91,7 @@ class PreparationTotals:
             return ["note: one document: put blank lines between documents"]
         if self.counts["label_1"] == self.counts["rows"]:
             return [
-                "note: no two sentences follow each other, every document has one:"
+                "note: every document has one sentence, so there are no next sentences:"
                 " better pass --objective=mlm"
             ]
         return []

@@ -58,13 +58,13 @@ def process_rank(environment: Mapping[str, str] = os.environ) -> ProcessRank:
     except (KeyError, ValueError):
         variables = [f"{name}={environment.get(name, '')}" for name in names]
         raise UserError(
-            f"{', '.join(variables)}: not the rank of a process: start it by"
+            f"{', '.join(variables)}: not the rank of a process: start it with"
             " horovodrun, or unset HOROVOD_RANK"
         ) from None
     if not (0 <= own.rank < own.size and 0 <= own.local_rank < own.local_size):
         raise UserError(
             f"HOROVOD_RANK={own.rank} of HOROVOD_SIZE={own.size}: there is no such"
-            " process: start it by horovodrun, or unset HOROVOD_RANK"
+            " process: start it with horovodrun, or unset HOROVOD_RANK"
         )
     return own
 

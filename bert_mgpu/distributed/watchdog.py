@@ -83,7 +83,7 @@ class Watchdog:
         if launcher.store_address() is None:
             raise UserError(
                 "HOROVOD_RANK is set, but not HOROVOD_GLOO_RENDEZVOUS_ADDR: start the"
-                " processes by horovodrun, or unset HOROVOD_RANK"
+                " processes with horovodrun, or unset HOROVOD_RANK"
             )
         self._stderr = os.dup(2)  # descriptor 2 may be redirected to a log file later
         if self._process.is_first:

@@ -112,8 +112,8 @@ class Evaluator:
         if not comparable:
             fact(
                 "evaluation",
-                f"{self._folder} is of another training, dev set or measure: the best"
-                " evaluation is looked for anew",
+                f"{self._folder} belongs to another training, dev set or metric: the"
+                " search for the best evaluation starts afresh",
             )
         whole = train_state.saved_steps(self._folder) == [best.step]
         return best if comparable and whole else None

@@ -72,7 +72,7 @@ def matrix(
     anchors: (row, column) -> what the cell links to.
     """
     heads = "".join(f'<th class="across">{escaped(label)}</th>' for label in labels)
-    lines = [f"<tr><th>true, down; predicted, across</th>{heads}</tr>"]
+    lines = [f"<tr><th>rows: true; columns: predicted</th>{heads}</tr>"]
     shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
     for row, label in enumerate(labels):
         cells = []

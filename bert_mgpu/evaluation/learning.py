@@ -87,10 +87,10 @@ def _unbeaten(scores: MainScore) -> Iterator[str]:
     sign = -1 if scores.lower_is_better else 1
     for name, floor in scores.constant.items():
         if sign * scores.value <= sign * floor:
-            yield f"{floor:.4f} of {name}"
+            yield f"{name} ({floor:.4f})"
     for name, floor in scores.baseline.items():
         if sign * scores.value < sign * floor:
-            yield f"{floor:.4f} of {name}"
+            yield f"{name} ({floor:.4f})"
 
 
 def _within_interval(scores: MainScore) -> str | None:
@@ -102,7 +102,7 @@ def _within_interval(scores: MainScore) -> str | None:
         if low <= floor <= high:
             return (
                 f"{scores.metric} {scores.value:.4f} (95 %: {low:.4f} to {high:.4f})"
-                f" may be no better than {floor:.4f} of {name}"
+                f" may be no better than {name} ({floor:.4f})"
             )
     return None
 
@@ -115,7 +115,8 @@ def _loss_not_falling(losses: Sequence[float]) -> str | None:
     if last <= _FALLEN * first:
         return None
     return (
-        f"the loss of the training did not fall: {first:.4f} at first, {last:.4f} last"
+        f"the training loss did not fall: {first:.4f} at the start, {last:.4f} at the"
+        " end"
     )
 
 
@@ -129,13 +130,11 @@ def _advice(scores: MainScore | None, training: Training | None) -> Iterator[str
     # Where the baseline or the constant is unknown, nothing follows.
     if scores and scores.baseline and scores.constant and _learns_nothing(scores):
         yield (
-            f"{listed([*scores.baseline])} learns nothing either: do texts and labels"
-            " belong together? (bert_mgpu doctor data)"
+            f"{listed([*scores.baseline])} learns nothing either: do the labels match"
+            " the texts? (run bert_mgpu doctor data)"
         )
         return
-    vocabulary = (
-        "is --vocab_file that of the weights, and --do_lower_case as they were?"
-    )
+    vocabulary = "do --vocab_file and --do_lower_case match the weights?"
     if training is None:
         yield vocabulary
         return
@@ -144,7 +143,10 @@ def _advice(scores: MainScore | None, training: Training | None) -> Iterator[str
     if not training.trains_encoder:
         yield "only the head is trained: freeze fewer parts"
     if (training.longest_step or 0) > LONG_STEP:
-        yield "--optimizer=adamw, whose first steps are shorter, or a lower rate"
+        yield (
+            "--optimizer=adamw, whose first steps are smaller, or a lower"
+            " --learning_rate"
+        )
     elif not _LOW <= training.rate <= _HIGH:
         step = "lower" if training.rate > _HIGH else "higher"
         yield f"a {step} --learning_rate than {training.rate:g}"

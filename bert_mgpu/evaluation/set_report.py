@@ -72,7 +72,7 @@ def sections(
     found = [(own.name, "\n".join(content))]
     if own.shown.mistakes:
         listed = _mistakes(own, own.shown.mistakes, anchors)
-        found.append((f"{own.name}: what is wrong", "\n".join(listed)))
+        found.append((f"{own.name}: errors", "\n".join(listed)))
     return found
 
 
@@ -114,13 +114,13 @@ def _confusion(block: ConfusionMatrix, anchors: Mapping[Place, str]) -> str:
     """The matrix or, with many labels, a list of what is confused most often."""
     if len(block.labels) <= _MAX_LABELS:
         note = html.note(
-            f"numbers of {block.counted}; the stronger the colour, the more of the"
-            f" {block.counted} with the true label; a number leads to what is wrong"
+            f"numbers of {block.counted}; a stronger colour is a larger share of the"
+            f" true label's {block.counted}; click a number to see the errors"
         )
         return note + html.matrix(block.counts, block.labels, anchors)
     sums = block.counts.sum(1)
     rows: list[tuple[object, ...]] = [
-        ("true", "predicted", block.counted, "of the true")
+        ("true", "predicted", block.counted, "share of true")
     ]
     for (true, said), anchor in anchors.items():
         count = int(block.counts[true, said])
@@ -135,12 +135,12 @@ def _mistakes(
 ) -> Iterator[str]:
     every = found.worst_first
     if not every:
-        yield html.note("nothing: every example is right")
+        yield html.note("none: every example is right")
         return
     worst = every[:_MAX_WORST]
     yield html.note(
-        f"{len(worst)} of {len(every):,}, with {found.order}; lines of {own.path}; all"
-        f" are in {run_files.ERRORS}"
+        f"{len(worst)} of {len(every):,}, those with {found.order}; line numbers of"
+        f" {own.path}; all are in {run_files.ERRORS}"
     )
     yield _table(own, found, worst)
     for (true, said), anchor in anchors.items():

@@ -57,7 +57,7 @@ def sentence(own: EvaluatedSet, facts: ReportFacts) -> str:
     beside = [
         f"{name} {value:.4f}" for name, value in others.items() if value is not None
     ]
-    return text + f"; beside {', '.join(beside)}" * bool(beside)
+    return text + f"; for comparison: {', '.join(beside)}" * bool(beside)
 
 
 def _facts(
@@ -67,11 +67,12 @@ def _facts(
     training = run.get("training", {})
     if training:
         yield "trained", trained(training)
-        yield "on", f"{training.get('host')}: {', '.join(training.get('devices', []))}"
+        devices = ", ".join(training.get("devices", []))
+        yield "trained on", f"{training.get('host')}: {devices}"
     records = recorder.read_records(facts.output_dir / run_files.METRICS)
     if records:
         epochs = records[-1].get("epoch")
-        text = f"{records[-1]['step']:,} of {facts.batch}"
+        text = f"{records[-1]['step']:,} ({facts.batch})"
         yield "steps", text + (f"; {round(epochs, 1):g} epochs" if epochs else "")
     start = run.get("flags", {}).get("init_checkpoint") or facts.config.init_checkpoint
     yield "model", f"{facts.model}, from {start or 'random weights'}"
@@ -87,7 +88,7 @@ def _facts(
         choose = min if facts.lower_is_better else max
         best = choose(history, key=lambda row: row[facts.metric])
         yield (
-            "best while training",
+            "best during training",
             f"{facts.metric} {best[facts.metric]:.4f} at step {best['step']:,},"
             f" of {len(history)} evaluations",
         )
@@ -98,7 +99,7 @@ def trained(training: dict[str, Any]) -> str:
     began = _minute(training.get("began"))
     ended = _minute(training.get("ended"))
     if not ended:
-        return f"from {began}; it has not ended"
+        return f"from {began}, not finished"
     if ended[:10] == began[:10]:
         ended = ended[11:]
     return f"{began} to {ended}, {units.duration_text(training['seconds'])} of steps"

@@ -33,10 +33,10 @@ def rate_warning(config: RunConfig, plan: loop.TrainingPlan) -> str | None:
     if longest is None or longest <= learning.LONG_STEP:
         return None
     return (
-        f"WARNING: the longest step of --optimizer={_GOOGLES} will be that of AdamW at"
-        f" {longest:.1e}; beyond {learning.LONG_STEP:.0e} trainings get worse, and some"
-        " learn nothing: pass --optimizer=adamw, a lower --learning_rate or a longer"
-        f" warm-up (--{config.warmup_flag})"
+        f"WARNING: the largest update of --optimizer={_GOOGLES} will equal AdamW's at a"
+        f" learning rate of {longest:.1e}; above {learning.LONG_STEP:.0e} a training"
+        " gets worse or learns nothing: pass --optimizer=adamw, a lower --learning_rate"
+        f" or a longer warm-up (--{config.warmup_flag})"
     )
 
 
@@ -123,8 +123,9 @@ def assess_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Assessment:
     doubts = learning.findings(scores, training)
     _warn(doubts)
     said = f"{MAIN} {metric} {row[metric]:.4f} at step {row['step']:,}, while training"
-    beside = "".join(f"; beside {name} {value:.4f}" for name, value in baseline.items())
-    return Assessment({}, doubts, {}, instead=said + beside)
+    others = [f"{name} {value:.4f}" for name, value in baseline.items()]
+    said += f"; for comparison: {', '.join(others)}" * bool(others)
+    return Assessment({}, doubts, {}, instead=said)
 
 
 def _warn(doubts: Sequence[str]) -> None:

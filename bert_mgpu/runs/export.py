@@ -84,7 +84,7 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
         say(f"wrote the model to {folder}, for TensorFlow Serving")
         columns = data.files.columns_of("test")
         if done := columns.text_changes(model.do_lower_case):
-            say(f"  it has to be given texts {done}, as this run makes them of a line")
+            say(f"  clients must send texts {done}, as this run prepares them")
         if in_graph.needs:
             say(f"  Python has to `import {in_graph.needs}` before it loads the model")
         if rows is not None and outputs is not None:

@@ -117,9 +117,9 @@ class MlflowLog:
         except Exception as error:
             if not self._has_warned:
                 say(
-                    f"WARNING: MLflow at {self._uri}: {_cause(error)}: the training"
-                    " needs no MLflow; what is missing there is logged once it"
-                    " answers, or by the same command again",
+                    f"WARNING: MLflow at {self._uri}: {_cause(error)}: training does"
+                    " not need it; what is missing there is logged once it answers,"
+                    " or when you run the same command again",
                     "yellow",
                 )
             self._has_warned = True

@@ -41,7 +41,7 @@ def located(
     step = error.step - 1
     order = batching.training_orders(run.batching, rows)[run.config.padding]
     own = order.placement(step).share(towers.own_towers, towers.n_towers)
-    why = "with the weights as later steps have moved them it is finite"
+    why = "with the weights as later steps have changed them, it is finite"
     try:
         found = towers.find_nonfinite(pipeline.collate(rows, own), step)
     except tf.errors.OpError:  # the search may need more memory than a step
@@ -51,7 +51,7 @@ def located(
     for facts in collective.all_gather_json(run.topology.group, named):
         every |= {int(tower): place for tower, place in facts.items()}
     if not every:
-        say(f"where step {error.step} diverged is not known: {why}")
+        say(f"cannot tell where step {error.step} diverged: {why}")
     return error.first_at(divergence.in_words(every, towers.n_towers))
 
 

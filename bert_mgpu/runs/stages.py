@@ -158,8 +158,8 @@ def earlier_baseline(
         path = _training_file(run)
         if path is None:
             raise _GoneError
-        of = f"those of {alone.family.baseline_name} on {listed(unknown)}"
-        fact("baseline", f"reading {path}: {of} are not known yet")
+        of = f"{alone.family.baseline_name} on {listed(unknown)}"
+        fact("baseline", f"reading {path}: the scores of {of} are not known yet")
         return alone.read("train")[0]
 
     try:

@@ -198,7 +198,7 @@ class _Server:
             future = self.batcher.submit(rows)
         except QueueFull:
             raise HTTPException(
-                429, "too many rows wait", {"Retry-After": _RETRY_AFTER}
+                429, "too many rows are waiting", {"Retry-After": _RETRY_AFTER}
             ) from None
         try:
             return await answer_of(future, request, deadline)
@@ -266,4 +266,4 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": "an error of the server: see its log"}, 500)
+    return JSONResponse({"error": "server error: see the server's log"}, 500)

@@ -66,11 +66,11 @@ def read_object(raw: bytes) -> dict[str, Any]:
     try:
         body = json.loads(raw)
     except UnicodeDecodeError:
-        raise HTTPException(400, "the body is no JSON: it is not UTF-8") from None
+        raise HTTPException(400, "the body is not JSON: it is not UTF-8") from None
     except (ValueError, RecursionError) as error:
-        raise HTTPException(400, f"the body is no JSON: {error}") from None
+        raise HTTPException(400, f"the body is not JSON: {error}") from None
     if not isinstance(body, dict):
-        raise HTTPException(400, "the body is no JSON object")
+        raise HTTPException(400, "the body is not a JSON object")
     return body
 
 
@@ -88,5 +88,5 @@ def check_texts(place: str, texts: Sequence[str], limits: Limits) -> None:
         "".join(texts).encode()
     except UnicodeEncodeError:
         raise HTTPException(
-            400, f"{place}: half a character, an unpaired surrogate"
+            400, f"{place}: an unpaired surrogate (half a character)"
         ) from None

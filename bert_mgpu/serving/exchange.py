@@ -56,7 +56,7 @@ async def read_body(request: Request, most: int, deadline: Deadline) -> bytes:
             408, f"the body took more than {deadline.seconds:g} s"
         ) from None
     except ClientDisconnect:
-        raise HTTPException(_GONE, "the client left") from None
+        raise HTTPException(_GONE, "the client disconnected") from None
     return b"".join(parts)
 
 
@@ -78,7 +78,7 @@ async def answer_of(
     else:
         if answer.done():
             return answer.result()
-        raise HTTPException(_GONE, "the client left")
+        raise HTTPException(_GONE, "the client disconnected")
     finally:
         gone.cancel()
         answer.cancel()

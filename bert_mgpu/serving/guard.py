@@ -59,10 +59,10 @@ class Guard:
         """
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _name(hosts[0]) not in self._hosts:
-            return "this host is not served here: see --allowed_hosts"
+            return "requests for this host name are refused: see --allowed_hosts"
         for origin in headers.getlist("origin"):
             if _netloc(origin) != hosts[0].lower():
-                return "a page elsewhere may not call this server"
+                return "pages from other sites may not call this server"
         return None
 
 

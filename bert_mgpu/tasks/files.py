@@ -57,7 +57,7 @@ class Columns:
         lower_case: whether the tokenizer itself lowers the case.
         """
         if self.pair is not None:
-            return "cut in two, text_a and text_b"
+            return "split into text_a and text_b"
         return "in lower case" if not lower_case and self.clean("A") == "a" else None
 
     def one_text(self, cells: Sequence[Any], index: int) -> str:

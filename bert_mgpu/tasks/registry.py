@@ -93,12 +93,12 @@ def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
     ]
     if config.truncation != "head" and files.columns.text_b is not None:
         lines.append(
-            f"--truncation={config.truncation}: pairs of texts lose their ends even so"
+            f"--truncation={config.truncation}: pairs of texts are still cut at the end"
         )
     if config.dev_share != dev_share.of_run(config, files):
         lines.append(
-            f"--dev_share={config.dev_share:g} of the training is left out: the task"
-            f" has a dev file now, {files.dev}"
+            f"--dev_share={config.dev_share:g}, which the model was trained with, is"
+            f" ignored: the task now has a dev file, {files.dev}"
         )
     return [*filter(None, lines)]
 

@@ -53,8 +53,8 @@ def predicted(predict_file: str | None) -> dict[str, str | None]:
     sets = {f"{_PREDICTED}{pathlib.Path(path).name}": path for path in paths}
     if len(sets) < len(paths):
         raise UserError(
-            f"--predict_file={predict_file}: two files of the same name: what is"
-            " predicted of each goes to a folder of its name"
+            f"--predict_file={predict_file}: two files have the same name: the"
+            " predictions of each go to a folder named after it: rename one"
         )
     return {**sets}
 
@@ -118,7 +118,8 @@ def split_path(
     """
     if data_dir is None:
         raise UserError(
-            f"--data_dir is missing: the {split} file of the task {task.name} is there"
+            f"--data_dir is missing: pass the folder with the {split} file of the task"
+            f" {task.name}"
         )
     directory, asked = pathlib.Path(data_dir), split
     name = task.file_of(split)

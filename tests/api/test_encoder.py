@@ -142,7 +142,7 @@ def test_weights_are_not_held_twice(trained):
         (b"sun", {}, "b'sun': pass a text"),
         (["sun", 7], {}, r"texts\[1\]: 7"),
         (["sun", ("a", "b", "c")], {}, r"texts\[1\]"),
-        (["\ud800"], {}, r"texts\[0\]: half a character"),
+        (["\ud800"], {}, r"texts\[0\]: an unpaired surrogate"),
         ("sun", {"pooling": "sum"}, "'sum': pass one of mean, cls, max, pooler"),
         ("sun", {"normalize": "no"}, "normalize='no': pass True or False"),
         ("sun", {"normalize": 1}, "normalize=1: pass True or False"),

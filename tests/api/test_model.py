@@ -143,7 +143,7 @@ MISTAKES = [
     (7, "7: pass a text, or a list of texts"),
     (types.SimpleNamespace(columns=["text"], __iter__=iter), "pass a text, or a list"),
     (b"sun", "b.sun.: pass a text, or a list of texts"),
-    (["\ud83d"], r"texts\[0\]: half a character"),
+    (["\ud83d"], r"texts\[0\]: an unpaired surrogate"),
 ]
 
 

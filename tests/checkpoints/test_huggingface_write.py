@@ -114,6 +114,6 @@ def test_what_is_no_classifier_is_not_exported(tmp_path, arguments):
     del params["output_weights"]
     with pytest.raises(UserError, match="has no output_weights, which Bert"):
         huggingface_write.export(tmp_path / "a", **{**arguments, "params": params})
-    with pytest.raises(UserError, match="2 labels for a classifier of 5"):
+    with pytest.raises(UserError, match="2 labels for a classifier with 5"):
         huggingface_write.export(tmp_path / "b", **{**arguments, "labels": LABELS[:2]})
     assert [p.name for p in tmp_path.iterdir()] == ["vocab.txt"]

@@ -32,14 +32,14 @@ def test_near_rows_by_place_and_label(doctor):
     code, out = doctor(train=train, dev=[*sound(15, 100), *near, f"{LONG}s\tb"])
     assert code == 0
     assert problems(out) == [
-        "train.tsv:42 like 41: 1 row with nearly the text of an earlier row and its"
+        "train.tsv:42 like 41: 1 row nearly repeating an earlier row, with the same"
         " label",
-        "train.tsv:43 like 41: 1 row with nearly the text of an earlier row and another"
+        "train.tsv:43 like 41: 1 row nearly repeating an earlier row, with another"
         " label",
-        "dev.tsv:16 like 1, 17 like 2, 18 like 3 and 1 more: 4 rows (20.0%) with nearly"
-        " the text of a row of train.tsv, and its label: a leak",
-        "dev.tsv:20 like 41: 1 row (5.0%) with nearly the text of a row of train.tsv,"
-        " and another label",
+        "dev.tsv:16 like 1, 17 like 2, 18 like 3 and 1 more: 4 rows (20.0%) nearly"
+        " repeating a row of train.tsv, with the same label: a leak",
+        "dev.tsv:20 like 41: 1 row (5.0%) nearly repeating a row of train.tsv, with"
+        " another label",
     ]
 
 
@@ -57,10 +57,10 @@ def test_wrong_labels_are_listed_with_what_the_model_says(doctor):
     assert code == 0
     (row,) = [line for line in out.splitlines() if "train.tsv:11 " in line]
     assert row.split()[1:3] == ["b", "a"] and "10 times I saw" in row
-    assert "right in 98.8% of 80 rows" in " ".join(out.split())
+    assert "right on 98.8% of 80 rows" in " ".join(out.split())
     assert problems(out) == [
-        "train.tsv:11: 1 row (1.7%) whose label a quick model doubts: read the first"
-        " ones"
+        "train.tsv:11: 1 row (1.7%) whose label looks wrong to a quick model: read"
+        " the first ones"
     ]
     tables = out.partition("\nlooked for")[0]
     assert all(len(line) <= 80 for line in tables.splitlines())
@@ -82,15 +82,15 @@ def test_the_same_text_again_and_again_is_one_to_learn_from(doctor):
     assert code == 0 and "Traceback" not in out
     assert "train.tsv:42, 43, 44 and 36 more: 39 rows with the text" in out
     code, out = doctor("--check_labels=true", train=["a b\ta", "c d\tb"] * 20)
-    assert code == 0 and "labels are not doubted" in out
+    assert code == 0 and "cannot check labels" in out
     code, out = doctor("--check_labels=true", train=sound(80))
-    assert code == 0 and "no label is doubted by a quick model, right in" in out
+    assert code == 0 and "no label looks wrong to a quick model, which is" in out
 
 
 def test_a_model_that_learns_nothing_doubts_nothing(doctor):
     rows = [f"{line[:-1]}{'ab'[n % 3 == 0]}" for n, line in enumerate(sound(60))]
     _, out = doctor("--check_labels=true", train=rows)
-    assert "labels are not doubted: a quick model is right in" in out
+    assert "cannot check labels: a quick model, right on" in out
     assert problems(out) == []
 
 
@@ -118,7 +118,7 @@ def test_the_page_has_what_is_printed(doctor, tmp_path):
     train = tmp_path / "data" / "train.tsv"
     before = train.read_bytes()
     code, out = doctor(f"--html={train}", train=sound(40))
-    assert code == 2 and "it exists and is no page: pass another" in out
+    assert code == 2 and "exists and is not an HTML page: pass another name" in out
     assert train.read_bytes() == before
 
 

@@ -61,10 +61,11 @@ def test_a_mended_copy_is_sound(doctor, vocab, tmp_path, suffix):
     assert code == 0, out
     (signs,) = [line for line in problems(out) if "become [UNK]" in line]
     assert signs.startswith(f"train.{suffix}:41: ‘ ’ “ ” — … become [UNK], 10 times")
-    assert signs.endswith(", in new texts too; --repaired_dir=NEW writes such copies")
+    assert signs.endswith("in new texts; --repaired_dir=NEW writes repaired copies")
     assert len(problems(out)) == 4, out
     assert "rows of train: 2 repeated, 2 in other files" in out
-    assert f"train.{suffix}: 4 rows left out, signs written plainly in 2 rows" in out
+    replaced = "typographic characters replaced in 2 rows"
+    assert f"train.{suffix}: 4 rows left out, {replaced}" in out
     text = (new / f"train.{suffix}").read_text(encoding="utf-8")
     if suffix == "tsv":
         assert text.splitlines() == [*train, *plain]
@@ -141,7 +142,7 @@ def test_labels_and_headers_stay(doctor, vocab, tmp_path, suffix):
     (data / "task.json").write_text(json.dumps(task))
     (data / f"train.{suffix}").write_text("\n".join(lines) + "\n", encoding="utf-8")
     code, out = doctor(vocab, f"--data_dir={data}", f"--repaired_dir={new}")
-    assert code == 0 and "signs written plainly in 3 rows" in out, out
+    assert code == 0 and "typographic characters replaced in 3 rows" in out, out
     made = (new / f"train.{suffix}").read_text(encoding="utf-8")
     plain = ['"it" is good\ta', "it 'is' good\tb’", "it is 'good'\ta"]
     if suffix == "jsonl":

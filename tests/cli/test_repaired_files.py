@@ -68,7 +68,7 @@ def test_a_file_of_sets_that_is_named_twice_is_written_once(doctor, task, tmp_pa
     write(tmp_path / "other" / "dev.tsv", ["no\t这个 电影"])
     shutil.rmtree(tmp_path / "new")
     code, out = doctor(f"--eval_files=later={tmp_path}/other/dev.tsv")
-    assert code == 2 and "its copy would have the name of that of" in out
+    assert code == 2 and "would have the same name: rename one" in out
     assert sorted(os.listdir(tmp_path)) == ["data", "other"]
 
 
@@ -94,7 +94,7 @@ def test_a_file_to_predict_keeps_the_encoding_that_it_has(
     write(tmp_path / "new.tsv", ["no\t“很好”", *DEV], encoding)
     given = [vocabulary(tmp_path), f"--predict_file={tmp_path}/new.tsv"]
     code, out = doctor(*given)
-    assert code == 0 and "signs written plainly in 1 rows" in out, out
+    assert code == 0 and "typographic characters replaced in 1 rows" in out, out
     made = (tmp_path / "new" / "new.tsv").read_text(encoding)
     assert made.splitlines() == ['no\t"很好"', *DEV]
     made = (tmp_path / "new" / "dev.tsv").read_text("gbk")
@@ -143,7 +143,7 @@ def test_the_slots_of_ads_stay(task, tmp_path, capsys):
     given = [vocabulary(tmp_path), f"--repaired_dir={tmp_path}/new"]
     code = task_data.main(["--task_name=ad", f"--data_dir={task}", *given])
     out = capsys.readouterr().out
-    (line,) = [line for line in out.splitlines() if "write them so" in line]
+    (line,) = [line for line in out.splitlines() if "use those instead" in line]
     assert code == 0 and ": ” … become [UNK], " in line
     made = (tmp_path / "new" / "eval_0620.txt").read_text(encoding="utf-8")
     assert made.splitlines()[0] == '1\tx\t好看\t电影““，很“好"...'
@@ -176,8 +176,8 @@ def test_texts_that_cannot_be_read_end_a_prediction(doctor, task, tmp_path):
     (task / "new.csv").write_text("no,a,“b”,c\nyes,b\nyes\n", encoding="utf-8")
     code, out = doctor(f"--predict_file={task}/new.csv")
     assert code == 2 and f"{task}/new.csv:3: " in out
-    assert "1 fault in rows that cannot be read: a prediction would end there" in out
+    assert "1 fault in rows that cannot be read: prediction would stop there" in out
     write(task / "train.tsv", [*TRAIN, "no"])
     code, out = doctor(f"--predict_file={task}/new.csv")
-    assert "2 faults in rows that cannot be read: a training would end there" in out
+    assert "2 faults in rows that cannot be read: training would stop there" in out
     assert not (tmp_path / "new").exists()

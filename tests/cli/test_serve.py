@@ -140,7 +140,7 @@ def test_a_stop_answers_what_was_taken(serving, trained, number):
     run.send_signal(number)
     assert len(json.loads(connection.getresponse().read())["predictions"]) == 200
     err = ended(run)
-    assert err.endswith("ended: every request that was taken is answered\n")
+    assert err.endswith("stopped: every accepted request has been answered\n")
     assert "Traceback" not in err
     with pytest.raises(ConnectionError):
         predict(port, ["sun"])
@@ -153,7 +153,7 @@ def test_a_stop_right_at_the_start_is_heard(serving, number):
     run.send_signal(number)
     err = ended(run)
     assert "\n  1 tower on 1 CPU device\n" in err
-    assert err.endswith("ended: every request that was taken is answered\n")
+    assert err.endswith("stopped: every accepted request has been answered\n")
 
 
 def test_a_second_signal_ends_it_at_once(serving):
@@ -170,7 +170,7 @@ def test_a_second_signal_ends_it_at_once(serving):
         run.send_signal(signal.SIGINT)
         err = ended(run)
     assert "Traceback" not in err
-    assert err.endswith("by a second signal: requests may be without an answer\n")
+    assert err.endswith("by a second signal: some requests may be unanswered\n")
 
 
 def test_a_server_that_is_killed_gives_no_wrong_answer(serving):

@@ -198,14 +198,18 @@ def test_a_process_without_rows_has_the_arrays_of_the_others(
             },
             "made with --max_predictions_per_seq=6, but the run has 4",
         ),
-        (STATIC, {"segment_ids": np.ones(23, int)}, "segment_ids: another length"),
-        (STATIC, {"masked_lm_ids": np.ones(3, int)}, "masked_lm_ids: another length"),
+        (STATIC, {"segment_ids": np.ones(23, int)}, "segment_ids: its length differs"),
+        (
+            STATIC,
+            {"masked_lm_ids": np.ones(3, int)},
+            "masked_lm_ids: its length differs",
+        ),
         (STATIC, {"input_ids": np.full(24, 61)}, "not below vocab_size = 61"),
         (STATIC, {"input_ids": np.full(24, -1)}, "not below vocab_size = 61"),
         (STATIC, {"input_ids": np.full(24, 2**40)}, "not below vocab_size = 61"),
         (STATIC, {"segment_ids": np.full(24, 2)}, "not below type_vocab_size = 2"),
         (STATIC, {"masked_lm_positions": np.full(4, 24)}, "not below max_seq_length"),
-        (STATIC, {"input_ids": np.ones(24, np.float32)}, "not a record of pretraining"),
+        (STATIC, {"input_ids": np.ones(24, np.float32)}, "not a pretraining record"),
         (STATIC, {"next_sentence_labels": np.array([2])}, "not below the number of"),
         (STATIC, {"next_sentence_labels": np.array([0, 1])}, "several next_sentence"),
         (STATIC, {"input_mask": np.zeros(24, int)}, "not ones and then zeros"),
@@ -218,7 +222,7 @@ def test_a_process_without_rows_has_the_arrays_of_the_others(
                 "masked_lm_positions": np.array([1, 8, 0, 0]),
                 "masked_lm_weights": np.array([1, 1, 0, 0], "f"),
             },
-            "positions behind the last token",
+            "positions after the last token",
         ),
         (DYNAMIC, {"input_ids": np.ones(25, int)}, "more tokens than"),
         (DYNAMIC, {"masked_lm_positions": np.ones(4, int)}, "it holds masks"),
@@ -267,7 +271,7 @@ def test_a_record_that_changed_is_not_trained_on(made, tmp_path):
         file.seek(0)
         file.write(content)
     os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
-    with pytest.raises(UserError, match="at byte 12: not the record of"):
+    with pytest.raises(UserError, match="at byte 12: the record of .* has changed"):
         rows.take(np.array([0]))
     rows.take(np.array([1]))
 

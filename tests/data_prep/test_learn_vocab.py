@@ -161,11 +161,11 @@ MISTAKES = {
     ),
     "output exists": (
         {"vocab_file": "{root}/old.txt"},
-        "--vocab_file={root}/old.txt: exists, and is not replaced: pass a new name",
+        "--vocab_file={root}/old.txt: already exists: pass a new name",
     ),
     "over the corpus": (
         {"vocab_file": "{root}/guide.md"},
-        "guide.md: is --input_file too, and would be lost",
+        "guide.md: is also --input_file, and would be overwritten",
     ),
     "no such folder": (
         {"vocab_file": "{root}/no/new.txt"},
@@ -175,7 +175,7 @@ MISTAKES = {
     "too small": (
         {"vocab_size": 200},
         "--vocab_size=200: 2 characters occur 1 times or more; with ## and the special"
-        " tokens they need 1004: pass as many at least, or a larger --min_count",
+        " tokens they need 1004: pass at least that many, or a larger --min_count",
         {"input_file": "{root}/ab.txt", "min_count": 1, "unused": 995},
     ),
     "size of nothing": ({"vocab_size": 0}, "--vocab_size=0: pass at least 1"),

@@ -66,7 +66,7 @@ def test_the_report_says_what_was_counted(prepare):
         f"tokens: {total}, 0.00% of them [UNK]",
         f"rows: {count} of {tokens / count:.1f} tokens",
         f"{1 - tokens / count / LENGTH:.1%} padding at {LENGTH}",
-        f"masked: {rows['masked_lm_weights'].sum() / tokens:.2%} of them",
+        f"masked: {rows['masked_lm_weights'].sum() / tokens:.2%} of the",
         f"next_sentence_labels: {rows['next_sentence_labels'].mean():.1%} are 1",
     ):
         assert wanted in err, wanted
@@ -119,9 +119,9 @@ BAD_FLAGS = [
     ({"input_file": "no*"}, "no* matches no file"),
     (
         {"output_file": "text"},
-        "--output_file=text: is --input_file too, and would be lost",
+        "--output_file=text: is also --input_file, and would be overwritten",
     ),
-    ({"output_file": "a,b,./a"}, "a: --output_file writes it too: name each"),
+    ({"output_file": "a,b,./a"}, "a: is also --output_file: give each"),
     ({"output_file": "."}, "is a directory"),
     ({"output_file": ","}, "names no file"),
     ({"output_file": "/proc/no/a"}, "cannot write /proc/no/a: No such", "pass"),
@@ -177,7 +177,7 @@ def test_bad_texts(refuse, work, content, fragments, workers):
 BAD_PAIRS = [
     (["2\tx\ta\tb"], "text:1: the flag '2' in the first column: write 0 or 1"),
     (["1\tx\ta\tb", "", "\u4e00\tx\ta\tb"], "text:3: the flag '\u4e00'"),
-    (["", "1\tx\ta", "1"], "text:2: fewer than 4 columns, as in every line"),
+    (["", "1\tx\ta", "1"], "text:2: every line has fewer than 4 columns"),
     (["1\tx\tx0y0\tx1y0"], "1 documents, but none can be made into a row"),
 ]
 
@@ -193,6 +193,6 @@ def test_text_that_does_not_suit_is_told(prepare, work):
     text.write_text("x0y0 x0y1\nx0y2 x0y3\n" * 9)
     assert "note: one document: put blank lines" in prepare(max_seq_length=8)[1]
     text.write_text("x0y0 x0y1\n\nx0y2 x0y3\n\n" * 9)
-    assert "note: no two sentences follow each other" in prepare()[1]
+    assert "note: every document has one sentence" in prepare()[1]
     text.write_text("x0y0 x0y1\nx0y2 x0y3\n\n" * 90)
     assert "note: " not in prepare()[1]

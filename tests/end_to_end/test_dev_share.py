@@ -54,7 +54,7 @@ def test_a_training_file_alone_is_enough(tiny, without_dev, tmp_path, inside):
 def test_a_dev_file_that_comes_later_takes_its_place(
     tiny, without_dev, tmp_path, inside
 ):
-    """A share that only the model remembers is left out; a given one is refused."""
+    """A share that only the model remembers is ignored; a given one is refused."""
     flags = {"do_train": True, "do_eval": False, "dev_share": 0.25}
     code, _, err = inside(without_dev("out", **flags, max_train_steps=2))
     assert code == 0, err
@@ -64,7 +64,8 @@ def test_a_dev_file_that_comes_later_takes_its_place(
     for asked, said in (({}, "dev  7 examples"), ({"do_predict": True}, "predicted 7")):
         code, _, err = inside(without_dev("out", **added, **asked))
         assert code == 0, err
-        assert "--dev_share=0.25 of the training is left out: the task has" in err
+        ignored = "--dev_share=0.25, which the model was trained with, is ignored: the"
+        assert f"{ignored} task now has a dev file, " in err
         assert said in err and "its part by" not in err
     given = without_dev("out", **added, dev_share=0.25)
     assert_refused(inside(given), "--dev_share=0.25: the task has a dev file")

@@ -46,7 +46,7 @@ BAD_FLAGS = [
     ({"init_checkpoint": "/no/no"}, "--init_checkpoint=/no/no: no such checkpoint"),
     ({"vocab_file": "/" + "n" * 300}, "n: cannot use it: File name too long: check"),
     ({"init_checkpoint": f"{__file__}/no"}, "/no: no such checkpoint: pass"),
-    ({"export_hf": f"{__file__}/no"}, "/no: cannot export: ", "no folder to write"),
+    ({"export_hf": f"{__file__}/no"}, "/no: cannot export: ", "not a writable folder"),
     ({"head_tokens": 5}, "--head_tokens does nothing without --truncation=head_tail"),
     ({"export_tokenizer": "tf"}, "does nothing without --export_saved_model: pass"),
     ({"train_batch_size": 100}, "24 rows x 1 epochs", "batch of 100: lower"),

@@ -110,7 +110,7 @@ def test_several_files_by_one_model(tiny, model, inside, tmp_path):
         ({"predict_text_b": "b"}, "--predict_text_b does nothing without"),
         ({"strict": True}, "--strict does nothing without --predict_file=-"),
         ({"predict_format": "csv"}, "--predict_format does nothing without"),
-        ({"predict_file": "a/x.tsv,b/x.tsv"}, "two files of the same name"),
+        ({"predict_file": "a/x.tsv,b/x.tsv"}, "two files have the same name"),
         ({"predict_file": "none.tsv,other.tsv"}, "other.tsv: no such file"),
     ],
 )

@@ -161,7 +161,7 @@ def test_truncation_of_pairs_is_said_to_do_nothing(tiny, tmp_path, inside, task,
     args = tiny.flags(tmp_path, task, do_train=True, truncation="tail")
     code, _, err = inside(args)
     assert code == 0, err
-    assert ("--truncation=tail: pairs of texts lose their ends" in err) == said
+    assert ("--truncation=tail: pairs of texts are still cut at the end" in err) == said
 
 
 def test_export_is_what_was_trained(tiny, tmp_path, inside):

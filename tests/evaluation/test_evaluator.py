@@ -67,7 +67,7 @@ def test_a_resumed_run_knows_its_best_and_what_it_evaluated(make):
 
 
 def test_the_best_of_another_run_is_no_bar(make, capsys):
-    told = "dev set or measure: the best evaluation is looked for anew"
+    told = "dev set or metric: the search for the best evaluation starts afresh"
     assert make(8, best=(4, 0.75), of="another")._best is None
     assert told in " ".join(capsys.readouterr().err.split())
     make(8, best=(4, 0.75))

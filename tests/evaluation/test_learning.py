@@ -28,7 +28,7 @@ def scores(
         value,
         metric == "eval_loss",
         interval,
-        constant={'"good" for all': 0.51},
+        constant={'always "good"': 0.51},
         baseline={"naive Bayes": baseline},
         one_answer=one_answer,
     )
@@ -42,11 +42,11 @@ def test_of_a_good_model_nothing_is_said():
 
 def test_what_it_does_not_beat_is_named():
     first, advice = findings(scores(0.79), GOOD)
-    assert first == "eval_accuracy 0.7900 is not better than 0.8000 of naive Bayes"
+    assert first == "eval_accuracy 0.7900 is not better than naive Bayes (0.8000)"
     assert findings(scores(0.8), GOOD) == []  # both may be all right
-    assert "0.5100 of" in findings(scores(0.51, baseline=0.4), GOOD)[0]
+    assert "(0.5100)" in findings(scores(0.51, baseline=0.4), GOOD)[0]
     first, advice = findings(scores(0.5), GOOD)
-    assert '0.5100 of "good" for all or 0.8000 of naive Bayes' in first
+    assert 'than always "good" (0.5100) or naive Bayes (0.8000)' in first
     assert advice.startswith("to try: ")
 
 
@@ -54,8 +54,8 @@ def test_few_rows_may_be_luck():
     """0.545 of 400 rows, where one answer for all has 0.51."""
     line, *_ = findings(scores(0.545, interval=(0.496, 0.593), baseline=0.52), GOOD)
     assert line == (
-        "eval_accuracy 0.5450 (95 %: 0.4960 to 0.5930) may be no better than 0.5100"
-        ' of "good" for all'
+        "eval_accuracy 0.5450 (95 %: 0.4960 to 0.5930) may be no better than always"
+        ' "good" (0.5100)'
     )
     assert findings(scores(0.545, interval=(0.5101, 0.593), baseline=0.52), GOOD) == []
     # The interval may hold the baseline: that learns too.
@@ -63,13 +63,13 @@ def test_few_rows_may_be_luck():
 
 
 def test_one_answer_is_told_first():
-    said = "99 of 100 rows are predicted as good, which 50 are"
+    said = "99 of 100 rows are predicted as good, but only 50 are"
     assert findings(scores(0.9, one_answer=said), GOOD)[0] == said
 
 
 def test_a_loss_that_does_not_fall():
     lines = findings(scores(0.5), GOOD._replace(losses=FLAT))
-    assert "did not fall: 0.7000 at first, 0.6800 last" in lines[1]
+    assert "did not fall: 0.7000 at the start, 0.6800 at the end" in lines[1]
     few = GOOD._replace(losses=FLAT[:3])
     assert not any("did not fall" in line for line in findings(scores(0.5), few))
     # Without anything to beat it is all that there is.
@@ -85,7 +85,7 @@ def test_a_training_that_nothing_has_evaluated():
         == findings_from_loss(GOOD._replace(losses=FLAT[:3]))
     )
     line, advice = findings_from_loss(GOOD._replace(losses=FLAT, steps=12))
-    assert "did not fall: 0.7000 at first, 0.6800 last" in line
+    assert "did not fall: 0.7000 at the start, 0.6800 at the end" in line
     assert advice.startswith("to try: --do_eval=true, which shows whether it learnt; ")
     assert "12 steps are few" in advice
 
@@ -107,7 +107,7 @@ def test_rows_of_one_label_say_nothing_of_a_model(lower):
     [
         ({"from_weights": False}, "pass --init_checkpoint"),
         ({"trains_encoder": False}, "freeze fewer parts"),
-        ({"longest_step": 7e-4}, "--optimizer=adamw, whose first steps are shorter"),
+        ({"longest_step": 7e-4}, "--optimizer=adamw, whose first steps are smaller"),
         ({"rate": 2e-4, "longest_step": 2e-4}, "a lower --learning_rate"),
         ({"rate": 1e-6, "longest_step": 1e-6}, "a higher --learning_rate"),
         ({"steps": 12}, "more epochs, or a smaller batch: 12 steps are few"),
@@ -118,7 +118,7 @@ def test_rows_of_one_label_say_nothing_of_a_model(lower):
 def test_what_to_try(changed, advice):
     lines = findings(scores(0.5), GOOD._replace(**changed))
     assert advice in lines[-1]
-    asks = "is --vocab_file that of the weights" in lines[-1]
+    asks = "do --vocab_file and --do_lower_case match" in lines[-1]
     assert asks == changed.get("from_weights", True)
 
 

@@ -76,8 +76,8 @@ def test_scores_stand_beside_what_is_known(tmp_path, interval, baseline):
 
 def test_the_worst_come_first_and_cells_lead_to_theirs(tmp_path):
     (_, page), (title, wrong) = written(evaluated(count=25), tmp_path)
-    assert title == "dev: what is wrong"
-    assert "20 of 25, with the highest loss; lines of a/dev.tsv" in wrong
+    assert title == "dev: errors"
+    assert "20 of 25, those with the highest loss; line numbers of a/dev.tsv" in wrong
     assert "all are in errors.jsonl" in wrong
     first = cells(wrong)[2]
     assert first == ["35", "text 25", "a", "b"]
@@ -109,7 +109,7 @@ def test_many_labels_are_listed_by_name(tmp_path):
 
 def test_a_set_without_a_mistake(tmp_path):
     (_, page), (_, wrong) = written(evaluated(count=0), tmp_path)
-    assert wrong == '<p class="note">nothing: every example is right</p>'
+    assert wrong == '<p class="note">none: every example is right</p>'
     assert "<a " not in page
 
 

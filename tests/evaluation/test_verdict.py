@@ -32,16 +32,16 @@ def facts(tmp_path):
 
 def test_the_main_score_stands_beside_the_others(facts):
     own = evaluated(
-        trust=Trust({"eval_accuracy": (0.25, 0.75)}, {'"a" for all': 0.4}),
+        trust=Trust({"eval_accuracy": (0.25, 0.75)}, {'always "a"': 0.4}),
         baseline={"eval_accuracy": 0.45, "f1": 0.1},
     )
     assert verdict.sentence(own, facts()) == (
-        "dev eval_accuracy 0.5000 (95 %: 0.2500 to 0.7500); beside bayes 0.4500,"
-        ' "a" for all 0.4000'
+        "dev eval_accuracy 0.5000 (95 %: 0.2500 to 0.7500); for comparison: bayes"
+        ' 0.4500, always "a" 0.4000'
     )
     own = own._replace(trust=Trust(floors={"the mean": 2.5}))
     assert verdict.sentence(own, facts(main_metric="eval_loss")) == (
-        "dev eval_loss 1.2500; beside the mean 2.5000"
+        "dev eval_loss 1.2500; for comparison: the mean 2.5000"
     )
 
 
@@ -62,7 +62,7 @@ def test_doubts_are_seen(facts):
          "2026-11-26 18:03 to 19:05, 2.0 minutes of steps"),
         ("2026-11-26T23:59:59+08:00", "2026-11-27T00:00:01+08:00",
          "2026-11-26 23:59 to 2026-11-27 00:00, 2.0 minutes of steps"),
-        ("2026-11-26T18:03:59+00:00", None, "from 2026-11-26 18:03; it has not ended"),
+        ("2026-11-26T18:03:59+00:00", None, "from 2026-11-26 18:03, not finished"),
     ],
 )  # fmt: skip
 def test_when_it_was_trained(began, ended, text):
@@ -86,7 +86,7 @@ def test_what_it_was_made_of(facts, tmp_path, lower, best):
     run = {"training": training, "flags": {"init_checkpoint": "/a/start"}}
     (tmp_path / "run.json").write_text(json.dumps(run))
     page = verdict.html_of(facts(lower_is_better=lower), [evaluated()])
-    for words in ("1,234 of 8 per step; 2.5 epochs", "box: a card, a card",
+    for words in ("1,234 (8 per step); 2.5 epochs", "box: a card, a card",
                   "a model, from /a/start",
                   "train 7, dev 3", "of 3 evaluations",
                   f"eval_accuracy {best[0]:.4f} at step {best[1]}"):  # fmt: skip

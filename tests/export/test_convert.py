@@ -272,7 +272,7 @@ MISTAKES = [
     ({"init_checkpoint": "MODEL", "export_onx": "NEW"}, "--export_onx: there is no"),
     (
         {"init_checkpoint": "MODEL", "export_hf": "NEW", "export_google": "NEW"},
-        "new: is --export_hf too: pass another folder",
+        "new: is also --export_hf: pass another folder",
     ),
     (
         {"init_checkpoint": "MODEL", "export_hf": "NEW", "input_file": "/no"},

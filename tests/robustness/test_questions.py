@@ -83,7 +83,7 @@ SQUAD = {
     "NUL": (raw(GOOD.replace(b"joy", b"j\0y")), "a.json:8: NUL byte at column"),
     "NUL as an escape": (
         raw(GOOD.replace(b"joy", b"j\\u0000y").replace(b'"sun"', b'"rain"')),
-        "no question has an answer that its context has",
+        "no answer occurs in its context",
     ),
     "utf-16": (raw(GOOD.decode().encode("utf-16")), "a.json:1: not UTF-8 but UTF-16"),
     "gbk": (raw(GOOD.replace(b"sun", "太阳".encode("gbk"))), "a.json:8: not UTF-8"),
@@ -114,7 +114,7 @@ SQUAD = {
     ),
     "impossible with an answer": (
         squad(nested(question(is_impossible=True))),
-        "is_impossible, but it has 1 answers",
+        "is_impossible is true, but it has 1 answer",
     ),
     "impossible as text": (
         squad(nested(question(is_impossible="no"))),
@@ -122,7 +122,7 @@ SQUAD = {
     ),
     "answers elsewhere": (
         squad(nested(question(answers=[at("rain", 4)]))),
-        "no question has an answer that its context has",
+        "no answer occurs in its context",
     ),
 }
 LINES = {

@@ -90,10 +90,13 @@ REFUSED = {
         {"cache_dir": "kept"},
         "cannot write the feature cache",
     ),
-    "export_hf": ("kept", READ, {"export_hf": "kept/x"}, "cannot export", "no folder"),
+    "export_hf": (
+        *("kept", READ, {"export_hf": "kept/x"}),
+        *("cannot export", "not a writable folder"),
+    ),
     "export_saved_model": (
         *("kept", READ, {"export_saved_model": "kept/x"}),
-        *("cannot export", "no folder to write"),
+        *("cannot export", "not a writable folder"),
     ),
     "data_dir": ("data/own", NOTHING, {}, "data/own", "Permission denied"),
     "rows": (

@@ -46,21 +46,30 @@ RECORDS = {
     "empty": (b"", "no records"),
     "text": (b"a text\n" * 99, "at byte 0: not a TFRecord file"),
     "packed": (gzip.compress(GOOD), "at byte 0: not a TFRecord file"),
-    "cut in a head": (GOOD + ONE[:7], "cut in a record's head, the last 7 bytes"),
-    "cut in a record": (GOOD[:-9], "cut in a record of"),
-    "cut before its end": (GOOD[:-1], "cut in a record of"),
+    "cut in a head": (GOOD + ONE[:7], "truncated in a record header, the last 7 bytes"),
+    "cut in a record": (GOOD[:-9], "truncated in a record of"),
+    "cut before its end": (GOOD[:-1], "truncated in a record of"),
     "length checksum": (flipped(GOOD, [9]), "at byte 0: not a TFRecord file"),
     "data checksum": (flipped(GOOD, [-2]), "its checksum differs"),
     "data": (flipped(GOOD, [60]), "at byte 0: damaged record of"),
-    "length of 2^60": (framed(b"", 1 << 60), "cut in a record of 1152921504606846976"),
-    "length of 2^64": (framed(b"", (1 << 64) - 1), "cut in a record of 18446744073709"),
+    "length of 2^60": (
+        framed(b"", 1 << 60),
+        "truncated in a record of 1152921504606846976",
+    ),
+    "length of 2^64": (
+        framed(b"", (1 << 64) - 1),
+        "truncated in a record of 18446744073709",
+    ),
     "length of 17 MB": (framed(bytes(17 << 20)), "a record of 17825792 bytes, more"),
-    "no Example": (GOOD + framed(b"\xff" * 40), "not a record of pretraining"),
+    "no Example": (GOOD + framed(b"\xff" * 40), "not a pretraining record"),
     "nothing in it": (framed(b""), "it has no input_ids"),
-    "zeros": (framed(bytes(99)), "not a record of pretraining"),
+    "zeros": (framed(bytes(99)), "not a pretraining record"),
     "other features": (features(image=array(1, 2)), "it has no input_ids"),
     "one feature": (features(input_ids=array(*range(16))), "it has no input_mask"),
-    "floats for ids": (features(input_ids=array(1.0, kind="f")), "not a record of"),
+    "floats for ids": (
+        features(input_ids=array(1.0, kind="f")),
+        "not a pretraining record: Key: input_ids, Data types don't match",
+    ),
     "other lengths": (GOOD + features(input_ids=array(1)), "it has no input_mask"),
 }
 
@@ -115,7 +124,7 @@ def test_what_records_say_of_themselves_is_no_trap(tmp_path, tiny, pretrain, sid
     path.write_bytes(GOOD + ONE[:7])  # it ends there, when all of it has been asked
     (tmp_path / ".a.tfrecord.json").write_bytes(side)
     args = of_pretraining(tiny, out, path)
-    run_refused(lambda: pretrain(args), out, tmp_path, "cut in a record's head")
+    run_refused(lambda: pretrain(args), out, tmp_path, "truncated in a record header")
 
 
 LONG_LINE = b"a " * (2 << 20)

@@ -27,7 +27,7 @@ def test_steps_that_will_be_too_long(optimizer, peak, steps, warned):
     warning = assessment_lib.rate_warning(config, plan)
     assert (warning is not None) == warned
     if warned:
-        assert "will be that of AdamW at 5.8e-04; beyond 5e-04 trainings" in warning
+        assert "at a learning rate of 5.8e-04; above 5e-04 a training" in warning
         assert warning.startswith("WARNING: ") and "(--warmup_proportion)" in warning
 
 
@@ -69,7 +69,7 @@ def test_a_training_that_is_not_evaluated(said, evaluates):
     flags |= {"report": True, "log_steps": 1, "eval_steps": 2 if evaluates else None}
     err, out = said(**flags)
     words, page = " ".join(err.split()), (out / "report.html").read_text()
-    warned = "is not better than" if evaluates else "the loss of the training did not"
+    warned = "is not better than" if evaluates else "the training loss did not fall"
     assert f"WARNING {warned}" in words or (evaluates and warned in words)
     assert "WARNING to try: " in words and "WARNING: to try: " in page
     assert warned in page and ("trained, not evaluated" in page) != evaluates
@@ -85,7 +85,8 @@ def test_a_training_file_that_nobody_asked_for(said, work):
         file.write("maybe\ta text\n")
     later = {"task": "own", "data_dir": folder, "do_train": False}
     err, out = said(**later, do_predict=True, report=True)
-    line = f"baseline  reading {train}: those of naive Bayes on dev are not known yet"
+    unknown = "the scores of naive Bayes on dev are not known yet"
+    line = f"baseline  reading {train}: {unknown}"
     words = " ".join(err.split())
     assert " ".join(line.split()) in words and f"{warned}{train}:25: label" in words
     for name in ("predict.txt", "eval_results.txt", "report.html", "errors.jsonl"):

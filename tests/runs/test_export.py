@@ -155,8 +155,8 @@ def test_what_has_to_be_imported_is_said(written):
 @pytest.mark.parametrize(
     ("task_name", "cased", "done"),
     [
-        ("wos5736", False, "cut in two, text_a and text_b"),
-        ("sentiment", True, "cut in two, text_a and text_b"),
+        ("wos5736", False, "split into text_a and text_b"),
+        ("sentiment", True, "split into text_a and text_b"),
         ("abuse", True, "in lower case"),
         ("abuse", False, None),
         ("toutiao", True, None),
@@ -166,11 +166,9 @@ def test_what_has_to_be_imported_is_said(written):
 def test_what_a_client_has_to_do_to_texts_is_said(written, task_name, cased, done):
     calls, _ = written(export_saved_model="x", task_name=task_name, cased=cased)
     said = [text for name, text, *_ in calls if name == "say"]
-    told = [line for line in said if "has to be given texts" in line]
+    told = [line for line in said if "clients must send" in line]
     assert told == (
-        [f"  it has to be given texts {done}, as this run makes them of a line"]
-        if done
-        else []
+        [f"  clients must send texts {done}, as this run prepares them"] if done else []
     )
 
 

@@ -207,12 +207,15 @@ def steps_of(store, name="train/loss"):
 
 
 def meanwhile(read, *of):
-    """What is read of a store that is written to: a file may be empty for a moment."""
+    """Reads a store that is written to: a file may be empty or absent for a moment."""
+    from mlflow.exceptions import MlflowException
+
     until = time.monotonic() + 60
     while True:
         try:
             return read(*of)
-        except ValueError:  # MLflow's "Metric ... is malformed. No data found."
+        # "Metric ... is malformed. No data found.", "Run ... not found"
+        except (ValueError, MlflowException):
             if time.monotonic() > until:
                 raise
             time.sleep(0.05)

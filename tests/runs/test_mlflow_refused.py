@@ -23,7 +23,7 @@ def folders_are_stores(monkeypatch):
     [
         ({"mlflow": "htp://here"}, "--mlflow=htp://here: Unsupported"),
         ({"mlflow": "/proc/x"}, "--mlflow=/proc/x: FileNotFoundError: "),
-        ({"mlflow": "http://a:b@c"}, "--mlflow: a password in it would stand in run"),
+        ({"mlflow": "http://a:b@c"}, "--mlflow: a password in it would be saved"),
         ({"mlflow": NOBODY, "do_train": False}, "--mlflow does nothing without --do_"),
     ],
 )

@@ -84,9 +84,9 @@ def test_where_is_not_known_is_told(job, capsys, repeated):
     error = DivergedStep(9, "loss nan", "")
     found = rollbacks.located(error, job, rows, towers=towers)
     assert str(found) == str(error)
-    why = "moved them it is finite" if repeated else "could not be repeated"
+    why = "changed them, it is finite" if repeated else "could not be repeated"
     line = capsys.readouterr().err
-    assert "where step 9 diverged is not known: " in line and why in line
+    assert "cannot tell where step 9 diverged: " in line and why in line
 
 
 def test_each_is_kept_and_the_fourth_refused(job):

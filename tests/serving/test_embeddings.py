@@ -75,7 +75,7 @@ REFUSED = [
     ({"input": [[1, 2]]}, 400, "input[0]: [1, 2]: pass a text"),
     ({"input": ["x"] * 9}, 413, "9 rows: pass at most 8"),
     ({"input": "x" * 501}, 413, "input[0]: more than 500 characters"),
-    ({"input": "\ud800"}, 400, "half a character"),
+    ({"input": "\ud800"}, 400, "an unpaired surrogate"),
     ({"input": "x", "model": "other"}, 404, "'other': turn is served"),
     ({"input": "x", "model": None}, 404, "None: turn is served"),
     ({"input": "x", "pooling": "max"}, 400, "pooling: 'max': pass one of mean, cls"),

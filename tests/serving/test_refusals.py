@@ -15,10 +15,10 @@ from tests.support.served import LIMITS, Reverser
 DEEP = "[" * 100_000
 # Body -> status; what is said of it.
 REFUSED = {
-    "": (400, "the body is no JSON"),
-    "{": (400, "the body is no JSON"),
-    "[]": (400, "the body is no JSON object"),
-    "7": (400, "the body is no JSON object"),
+    "": (400, "the body is not JSON"),
+    "{": (400, "the body is not JSON"),
+    "[]": (400, "the body is not a JSON object"),
+    "7": (400, "the body is not a JSON object"),
     "{}": (400, 'pass {"instances": [...]}'),
     '{"instances": []}': (400, 'pass {"instances": [...]}'),
     '{"instances": "text"}': (400, 'pass {"instances": [...]}'),
@@ -31,13 +31,13 @@ REFUSED = {
     '{"instances": [{"text": "x"}]}': (400, "instances[0]: {'text': 'x'}: pass"),
     '{"instances": [{"text_a": 1}]}': (400, "instances[0]: {'text_a': 1}: pass"),
     '{"instances": [{"text_a": "x", "b": "y"}]}': (400, "instances[0]: "),
-    '{"instances": ["\\ud800"]}': (400, "half a character"),
+    '{"instances": ["\\ud800"]}': (400, "an unpaired surrogate"),
     '{"instances": ["x"], "signature_name": "ids"}': (400, "signature_name"),
     json.dumps({"instances": ["x"] * 9}): (413, "9 rows: pass at most 8"),
     json.dumps({"instances": ["x" * 501]}): (413, "more than 500 characters"),
     json.dumps({"instances": ["x"], "y": "z" * 5000}): (413, "more than 4096 bytes"),
     DEEP: (413, "more than 4096 bytes"),
-    DEEP[:4000]: (400, "the body is no JSON"),
+    DEEP[:4000]: (400, "the body is not JSON"),
 }
 
 
@@ -173,7 +173,7 @@ def test_errors_of_the_model(served, error):
     assert (status, answer["error"]) == {
         OutOfMemory: (503, "the model is out of memory"),
         Diverged: (500, "the outputs of a row are not finite numbers"),
-        KeyError: (500, "an error of the server: see its log"),
+        KeyError: (500, "server error: see the server's log"),
     }[type(error)]
     model.error = None
     assert client.predict({"instances": ["ab"]})[0] == 200

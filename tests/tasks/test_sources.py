@@ -41,7 +41,7 @@ def test_several_files_to_predict_are_sets_of_their_names():
     assert sources.predicted("a/x.tsv") == {"test": "a/x.tsv"}
     both = sources.predicted("a/x.tsv,b/y.tsv")
     assert both == {"test:x.tsv": "a/x.tsv", "test:y.tsv": "b/y.tsv"}
-    with pytest.raises(UserError, match="two files of the same name"):
+    with pytest.raises(UserError, match="two files have the same name"):
         sources.predicted("a/x.tsv,b/x.tsv")
     for wrong in ("a/x.tsv,", "a/x.tsv,-"):
         with pytest.raises(UserError, match="pass names alone, or - alone"):

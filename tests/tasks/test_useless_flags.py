@@ -63,7 +63,7 @@ def test_the_types_of_a_flag_are_named():
 @pytest.mark.parametrize("task_type", ["tags", "qa", "rewrite"])
 @pytest.mark.parametrize("name", LONG_TEXT_FLAGS)
 def test_long_texts_of_types_that_read_all_of_them(task_type, name):
-    why = {"rewrite": "keeps what a row has no room for as it is"}
+    why = {"rewrite": "leaves text beyond --max_seq_length unchanged"}
     said = why.get(task_type, "reads long texts in windows")
     message = refused(task_type, **{name: 4})
     assert message == f"--{name}=4: the type {task_type!r} {said}"

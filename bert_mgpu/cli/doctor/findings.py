@@ -11,8 +11,8 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.evaluation import html
 
 _LOOKED_FOR = (
-    "looked for: lines that cannot be read, rows without text, texts that are cut off,"
-    " unknown words, texts that stand there twice, nearly twice or in two files, and"
+    "looked for: lines that cannot be read, rows without text, truncated texts,"
+    " unknown words, duplicate and near-duplicate texts within and across files, and"
     " doubtful labels"
 )
 
@@ -23,7 +23,7 @@ def check_page(path: pathlib.Path) -> None:
         with path.open("rb") as file:
             if file.read(len(html.DOCTYPE)).decode("latin-1") != html.DOCTYPE:
                 raise UserError(
-                    f"--html={path}: it exists and is no page: pass another"
+                    f"--html={path}: exists and is not an HTML page: pass another name"
                 )
 
 

@@ -13,12 +13,12 @@ from bert_mgpu.text import near_duplicates
 _MAX_PAIRS = 3  # that a line names
 # (in the same file; same label, None: unknown) -> what a line says of such rows.
 _SAID = {
-    (True, True): "with nearly the text of an earlier row and its label",
-    (True, False): "with nearly the text of an earlier row and another label",
-    (True, None): "with nearly the text of an earlier row",
-    (False, True): "with nearly the text of a row of {path}, and its label: a leak",
-    (False, False): "with nearly the text of a row of {path}, and another label",
-    (False, None): "with nearly the text of a row of {path}: a leak",
+    (True, True): "nearly repeating an earlier row, with the same label",
+    (True, False): "nearly repeating an earlier row, with another label",
+    (True, None): "nearly repeating an earlier row",
+    (False, True): "nearly repeating a row of {path}, with the same label: a leak",
+    (False, False): "nearly repeating a row of {path}, with another label",
+    (False, None): "nearly repeating a row of {path}: a leak",
 }
 
 

@@ -99,8 +99,8 @@ def write(
                     if os.path.samefile(other, read.path):
                         continue
                     raise UserError(
-                        f"{read.path}: its copy would have the name of that of {other}:"
-                        " rename one of them"
+                        f"{read.path}: its copy and that of {other} would have the same"
+                        " name: rename one of them"
                     )
                 lines = None
                 if repair_bio and read.labelled:
@@ -156,7 +156,7 @@ def _write_copy(
     kind = table.form.format_of(read.path) if table else "tsv"
     if kind not in _BY_LINES:
         shutil.copyfile(read.path, copy)
-        return f"copied {copy.name} as it is: rows of this format are not mended"
+        return f"copied {copy.name} as it is: rows of this format are not repaired"
     encoding = text_files.detect_encoding(read.path, encoding_of(read.columns))
     codec = text_files.ENCODINGS[encoding]
     lines = lines or text_files.read_lines(read.path, encoding)
@@ -173,7 +173,8 @@ def _write_copy(
     pack = _PACK.get(copy.suffix, bytes)
     copy.write_bytes(pack(b"".join(row.encode(codec) for row in own.rows(kept))))
     parts = [f"{len(dropped)} rows left out"] * bool(dropped)
-    parts += [f"signs written plainly in {own.changed} rows"] * bool(own.changed)
+    if own.changed:
+        parts.append(f"typographic characters replaced in {own.changed} rows")
     return f"wrote {shown}" + f": {', '.join(parts)}" * bool(parts)
 
 

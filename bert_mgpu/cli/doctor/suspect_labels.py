@@ -13,7 +13,7 @@ from bert_mgpu.tasks.files import TaskFiles
 
 _MOST_SHOWN, _MOST_PLACES = 20, 3
 _WIDTHS = (20, 13, 13, 5)  # terminal columns; the text gets the rest
-_HEAD = ("place", "label", "it says", "prob.", "text")
+_HEAD = ("place", "label", "predicted", "prob.", "text")
 
 
 class SuspectLabels:
@@ -40,16 +40,16 @@ class SuspectLabels:
         scores = f"{known.right:.1%} of {known.rows} rows"
         if not self._learns:
             return terminal.wrap(
-                f"labels are not doubted: a quick model is right in {scores}, the most"
-                f" common label in {known.most_common:.1%}"
+                f"cannot check labels: a quick model, right on {scores}, is no better"
+                f" than always the most common label ({known.most_common:.1%})"
             )
         if not self.found:
             return terminal.wrap(
-                f"no label is doubted by a quick model, right in {scores}"
+                f"no label looks wrong to a quick model, which is right on {scores}"
             )
         head = terminal.wrap(
-            f"labels that a quick model doubts, which did not see the row and is right"
-            f" in {scores}, the most doubtful first:"
+            "labels that look wrong to a quick model trained without the row (right on"
+            f" {scores}), the most doubtful first:"
         )
         return [*head, _line(_HEAD), *map(_line, self.cells(_MOST_SHOWN))]
 
@@ -73,8 +73,8 @@ class SuspectLabels:
             count = sum(str(read.path) == path for read, _ in self._rows)
             yield (
                 f"{path}:{', '.join(lines[:_MOST_PLACES])}{more}: {len(lines)}"
-                f" row{'s' * (len(lines) > 1)} ({len(lines) / count:.1%}) whose label a"
-                " quick model doubts: read the first ones"
+                f" row{'s' * (len(lines) > 1)} ({len(lines) / count:.1%}) whose label"
+                " looks wrong to a quick model: read the first ones"
             )
 
 

@@ -3,10 +3,10 @@
   bert_mgpu doctor data --task_name=reviews --data_dir=data/reviews \\
     --vocab_file=model/vocab.txt --max_seq_length=128
 
-Takes the flags of run_classifier_mgpu.py, of which those on data and text count,
-reads the train, dev and test files (or --predict_file) as a training would, and
-changes nothing; --repaired_dir=NEW writes mended copies. Exit codes: 0 done; 2
-unreadable rows or files, or wrong flags.
+Takes the flags of run_classifier_mgpu.py and uses those about data and text. Reads
+the train, dev and test files (or --predict_file) as training would, and changes
+nothing; --repaired_dir=NEW writes repaired copies. Exit codes: 0 done; 2 unreadable
+rows or files, or wrong flags.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _report(config: TaskDataConfig) -> None:
     warnings = data_checks.warnings(checked, warnings_of)
     if config.check_labels:
         doubted = suspect_labels.SuspectLabels(sets, family, files)
-        findings.show("labels that are doubted", "\n".join(doubted.lines))
+        findings.show("labels that look wrong", "\n".join(doubted.lines))
         warnings += doubted.warnings()
     warnings += _signs(unknown, plain, copied=not family.has_windows)
     warnings += near_rows.warnings(near_rows.find(sets))
@@ -143,8 +143,8 @@ def _report(config: TaskDataConfig) -> None:
         predicted = sources.predicted(config.predict_file)
         ends = all(read.split in predicted for read in sets if read.faults)
         raise UserError(
-            f"{count} {faults} in rows that cannot be read: a"
-            f" {'prediction' if ends else 'training'} would end there"
+            f"{count} {faults} in rows that cannot be read:"
+            f" {'prediction' if ends else 'training'} would stop there"
         )
     if target:
         said = repaired_files.write(
@@ -175,8 +175,8 @@ def _signs(
         own = " ".join(dict.fromkeys(plain[word.word] for word in lost))
         yield (
             f"{lost[0].location}: {' '.join(word.word for word in lost)} become [UNK],"
-            f" {count} times; the vocabulary has {own}: write them so, in new texts"
-            " too" + "; --repaired_dir=NEW writes such copies" * copied
+            f" {count} times; the vocabulary has {own}: use those instead, also in"
+            " new texts" + "; --repaired_dir=NEW writes repaired copies" * copied
         )
 
 

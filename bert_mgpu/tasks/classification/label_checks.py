@@ -37,18 +37,18 @@ def warnings(
     for alike in _alike(labels):
         names = listed([repr(label) for label in alike], _NAMES)
         yield (
-            f"{checked.path}: the labels {names} differ in case or blanks alone: a"
-            " training takes them for different ones"
+            f"{checked.path}: the labels {names} differ only in case or in spaces"
+            " around them: training treats them as different labels"
         )
     rare = [f"{label} ({count})" for label, count in zip(labels, rows, strict=True)
             if 0 < count < _FEW]  # fmt: skip
     if rare:
-        yield f"{checked.path}: labels of few rows: {listed(rare, _NAMES)}"
+        yield f"{checked.path}: labels with few rows: {listed(rare, _NAMES)}"
     some = rows[rows > 0]  # of the labels that occur
     if len(labels) == 1:
         yield (
-            f"{checked.path}: every row has the label {labels[0]!r}: a training"
-            " refuses it"
+            f"{checked.path}: every row has the label {labels[0]!r}: training"
+            " would refuse this file"
         )
     if len(some) > 1 and some.max() >= _IMBALANCE * some.min():
         most = labels[int(rows.argmax())]

@@ -94,7 +94,7 @@ def _in_json(text: str, flag: str, *, least: float, most: float) -> dict[str, fl
         numbers = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"--{flag}={shortened(text)}: no JSON object: {error}"
+            f"--{flag}={shortened(text)}: not a JSON object: {error}"
         ) from None
     for label, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float):

@@ -40,7 +40,7 @@ def of_classes(
     most, said = int(sizes.argmax()), int(answers.argmax())
     floor = float(sizes[most] / rows)
     line = _one_answer(labels[said], int(answers[said]), int(sizes[said]), rows=rows)
-    return Trust(found, {f'"{labels[most]}" for all': floor}, one_answer=line)
+    return Trust(found, {f'always "{labels[most]}"': floor}, one_answer=line)
 
 
 def confidence_cells(
@@ -110,12 +110,10 @@ def of_values(truth: np.ndarray, predicted: np.ndarray) -> Trust:
             f"nearly one value for all: 95 % of the predictions are {low:.4g} to"
             f" {high:.4g}, the labels {truth.min():.4g} to {truth.max():.4g}"
         )
-    return Trust(
-        floors={"the labels' mean for all": float(truth.var())}, one_answer=line
-    )
+    return Trust(floors={"always the mean label": float(truth.var())}, one_answer=line)
 
 
 def _one_answer(name: str, said: int, true: int, *, rows: int) -> str:
     if rows < _FEWEST or said < _NEARLY_ALL * rows or said < _TOO_OFTEN * true:
         return ""
-    return f"{said} of {rows} rows are predicted as {name}, which {true} are"
+    return f"{said} of {rows} rows are predicted as {name}, but only {true} are"

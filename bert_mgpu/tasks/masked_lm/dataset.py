@@ -191,8 +191,8 @@ class RecordDataset:
                     example.setdefault(has, file)
         if len(example) > 1:
             raise UserError(
-                f"{example[True]} has next_sentence_labels, {example[False]} has"
-                " records without: train on one kind of records at a time"
+                f"{example[True]} has next_sentence_labels, but {example[False]} has"
+                " records without them: train on one kind of record at a time"
             )
         return True in example
 

@@ -23,7 +23,7 @@ from bert_mgpu.tasks.rewriting.training_rows import TrainingRows
 from bert_mgpu.text.tokenization import Tokenizer
 
 _REFUSED = {
-    "keeps what a row has no room for as it is": (*LONG_TEXT_FLAGS, "doc_stride"),
+    "leaves text beyond --max_seq_length unchanged": (*LONG_TEXT_FLAGS, "doc_stride"),
     "has no export, since a text takes several passes": (
         *("export_hf", "export_saved_model", "export_onnx"),
     ),
@@ -64,8 +64,7 @@ class RewritingFamily(Family):
         if files.columns.label is None and (config.do_train or config.do_eval):
             raise UserError(
                 f"{pathlib.Path(config.data_dir or '', task_json.FILE)}: {TARGET!r} is"
-                " missing: give the column of what a text is to become, or"
-                " --target_column"
+                " missing: give the column of the rewritten text, or --target_column"
             )
         return files
 
@@ -107,9 +106,9 @@ class RewritingFamily(Family):
     ) -> Rewriting:
         if model.bert_config.type_vocab_size < 2:
             raise UserError(
-                f"--init_checkpoint={config.init_checkpoint}: the model has one type of"
-                " token, and rewriting tells what comes out from what is only read by"
-                " two: pass another model"
+                f"--init_checkpoint={config.init_checkpoint}: the model has one token"
+                " type (type_vocab_size), but rewriting needs two, for the text and its"
+                " context: pass another model"
             )
         if config.do_train:
             pair_checks.check(data.read("train")[0].notes, data.path("train"))

@@ -27,13 +27,13 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     if TARGET in own:
         if own.get("label", own[TARGET]) != own[TARGET]:
             raise UserError(
-                f"{TARGET!r} is {own[TARGET]!r}, 'label' {own['label']!r}: a rewritten"
-                " text stands in one column: leave 'label' out"
+                f"{TARGET!r} is {own[TARGET]!r}, but 'label' is {own['label']!r}: both"
+                " name the column of the rewritten text: leave 'label' out"
             )
         own["label"] = own.pop(TARGET)
     if "label" in own and own["label"] in (own.get("text_a"), own.get("text_b")):
         raise UserError(
-            f"{TARGET!r} is the column {own['label']!r}, which is a text to read, too:"
-            " pass the column of what it is to become"
+            f"{TARGET!r} is the column {own['label']!r}, which is also an input text:"
+            " pass the column of the rewritten text"
         )
     return own

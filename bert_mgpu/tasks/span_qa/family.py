@@ -100,8 +100,8 @@ class SpanQaFamily(Family):
             )
         if config.do_train and not data.read("train")[0].notes["learnt"]:
             raise UserError(
-                f"{data.path('train')}: no question has an answer that its context has:"
-                " nothing to learn"
+                f"{data.path('train')}: no answer occurs in its context: nothing to"
+                " learn"
             )
         own = {name: getattr(config, name) for name in _OF_CHOICE}
         negative = bool(files.options.get(NEGATIVE))

@@ -244,7 +244,10 @@ def trust(
     line = ""
     if count >= _NEARLY_ALL * len(predicted) >= _FEWEST and count > 1.1 * true:
         answer = f"the answer {short_repr(said)}" if said else "no answer"
-        line = f"{count} of {len(predicted)} questions get {answer}, right for {true}"
+        line = (
+            f"{count} of {len(predicted)} questions get {answer}, which is right for"
+            f" {true}"
+        )
     return Trust({name: (100 * low, 100 * high)}, one_answer=line)
 
 

@@ -30,7 +30,7 @@ def remarks(features: Features) -> Iterator[str]:
     if notes["misplaced"]:
         yield (
             f"{notes['misplaced']} of {notes['answers']} answers are not at their"
-            f" place; {_questions(notes['lost'])} with none that the context has"
+            f" place; {_questions(notes['lost'])} whose answers are not in the context"
         )
     if notes["cut_questions"]:
         yield (
@@ -66,7 +66,7 @@ def warnings(checked: CheckedSet) -> Iterator[str]:
     if with_answer and checked.split == "train" and not _learnt(checked.features):
         if notes["lost"] == with_answer:
             rest = "" if notes["learnt"] else ": nothing to learn"
-            yield f"{path}: no question has an answer that its context has{rest}"
+            yield f"{path}: no answer occurs in its context{rest}"
         else:
             yield (
                 f"{path}: no answer fits into a window: raise --max_seq_length, or"
@@ -85,7 +85,7 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
         ("contexts", [len(each.unread[PLACES].lengths) for each in features]),
         ("questions without an answer", [each.notes["without"] for each in features]),
         ("answers not at their place", [each.notes["misplaced"] for each in features]),
-        ("questions without a right place", [each.notes["lost"] for each in features]),
+        ("questions with unusable answers", [each.notes["lost"] for each in features]),
         (
             "answers that are too long",
             [each.notes["long_answers"] for each in features],

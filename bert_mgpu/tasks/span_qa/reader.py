@@ -109,9 +109,10 @@ def _check(count: int, is_impossible: Any, may_lack: bool) -> None:
     if not isinstance(is_impossible, bool | None):
         raise ValueError(f"is_impossible is {short_repr(is_impossible)}: pass a bool")
     if is_impossible and count:
-        raise ValueError(f"is_impossible, but it has {count} answers")
+        answers = f"{count} answer{'s' * (count > 1)}"
+        raise ValueError(f"is_impossible is true, but it has {answers}")
     if is_impossible is False and not count and may_lack:
-        raise ValueError("no answer, and it is not is_impossible")
+        raise ValueError("no answer, but is_impossible is false")
     if not count and not may_lack:
         raise ValueError(f"a question without an answer needs {_FLAG}")
 

@@ -58,8 +58,8 @@ def warnings(checked: CheckedSet, tags: Sequence[str]) -> Iterator[str]:
         recall = 1 - between / max(1, counts.sum())
         yield (
             f"{checked.path}: {between} of {counts.sum()} entities begin or end inside"
-            f" of a token, so that recall is {recall:.2%} at most"
-            + ": are their ends included? write them excluded"
+            f" a token, so recall is at most {recall:.2%}"
+            + ": are their ends inclusive? write exclusive ends"
             * bool(recall < 0.5)
         )
     units = len(checked.features.unread[UNITS].values)

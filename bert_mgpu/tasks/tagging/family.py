@@ -172,7 +172,7 @@ class TaggingFamily(Family):
         if notes["between"]:
             yield (
                 f"{notes['between']} of {notes['entities']} entities begin or end"
-                " inside of a token: they cannot be found"
+                " inside a token: they cannot be found"
             )
 
     def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:

@@ -58,7 +58,7 @@ def _word_finder(pattern: str) -> Callable[[str], str]:
         expression = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise UserError(
-            f"token_pattern: {short_repr(pattern)} is no regular expression: {error}"
+            f"token_pattern: {short_repr(pattern)} is not a regular expression: {error}"
         ) from None
     if expression.groups != 1:
         raise UserError(

@@ -82,7 +82,7 @@ def trust(
     _, found, there = values.sum(0).tolist()
     line = ""
     if there >= _FEWEST and found < _HARDLY * there:
-        line = f"{found} entities are found where there are {there}"
+        line = f"{found} entities are predicted, but the set has {there}"
     return Trust({"f1": intervals.of_rows(values, intervals.f1)}, one_answer=line)
 
 

@@ -24,7 +24,7 @@ Pair = tuple[Span | None, Span | None]  # the true entity, the predicted one
 NOTHING = "nothing"  # in place of the type of a missing counterpart
 _LONGEST_TEXT = 400  # characters shown of a sentence
 # Verdicts on a pair; the last two are for entities without a counterpart.
-_KINDS = ("right", "border", "type", "border and type", "missed", "invented")
+_KINDS = ("correct", "boundary", "type", "boundary and type", "missed", "spurious")
 
 
 def of_set(scored: TaggedSet) -> SetReport:
@@ -39,7 +39,7 @@ def of_set(scored: TaggedSet) -> SetReport:
     names = [*types, NOTHING]
     blocks: list[Block] = [
         ReportTable(metrics.cells(counts), "wnnnn"),
-        "errors by type: an entity is right where place and type are",
+        "errors by type: an entity is correct if its position and type are",
         ReportTable(_kinds(pairs, types), "w" + "n" * len(_KINDS)),
         ConfusionMatrix(confusion(pairs, names), names, counted="entities"),
     ]
@@ -68,11 +68,11 @@ def matched(true: Sequence[Span], said: Sequence[Span]) -> Iterator[Pair]:
 def kind_of(true: Span | None, said: Span | None) -> str:
     """The verdict on a pair: one of _KINDS."""
     if true is None or said is None:
-        return "invented" if true is None else "missed"
+        return "spurious" if true is None else "missed"
     same_type = true.type == said.type
     if _same_place(true, said):
-        return "right" if same_type else "type"
-    return "border" if same_type else "border and type"
+        return "correct" if same_type else "type"
+    return "boundary" if same_type else "boundary and type"
 
 
 def confusion(pairs: Sequence[Pair], names: Sequence[str]) -> np.ndarray:
@@ -129,7 +129,7 @@ def _mistakes(
             {**span._asdict(), "text": text[span.start : span.end]} for span in true
         ]
         places = {
-            _place(pair, names) for pair in pairs[number] if kind_of(*pair) != "right"
+            _place(pair, names) for pair in pairs[number] if kind_of(*pair) != "correct"
         }
         found.append(Mistake(number, cells, truth, places=sorted(places)))
     columns = ("true entities", "predicted entities")

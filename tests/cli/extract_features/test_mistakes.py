@@ -45,7 +45,7 @@ REFUSED = {
     "empty": ({"input_file": "empty.txt"}, ["empty.txt: holds no line"]),
     "no UTF-8": ({"input_file": "bad.txt"}, ["bad.txt:3: not UTF-8"]),
     "a folder": ({"output_file": "folder"}, ["folder: is a directory"]),
-    "the input": ({"output_file": "bad.txt"}, ["bad.txt: is --input_file too"]),
+    "the input": ({"output_file": "bad.txt"}, ["bad.txt: is also --input_file"]),
     "a pipe": ({"output_file": "pipe"}, ["pipe: a pipe or a device"]),
     "a link to a pipe": ({"output_file": "link"}, ["link: a pipe or a device"]),
     "no folder for it": ({"output_file": "bad.txt/x.npz"}, ["cannot make it"]),

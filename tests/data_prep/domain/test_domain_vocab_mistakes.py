@@ -37,19 +37,19 @@ MISTAKES = {
     "add nothing": (lambda f: f.flags(add=0), "--add=0: pass at least 1"),
     "over the vocabulary": (
         lambda f: f.flags(output_vocab_file=f.vocab),
-        "vocab.txt: is --vocab_file too, and would be lost",
+        "vocab.txt: is also --vocab_file, and would be overwritten",
     ),
     "over the corpus": (
         lambda f: f.flags(output_vocab_file=f.corpus),
-        "corpus.txt: is --input_file too, and would be lost",
+        "corpus.txt: is also --input_file, and would be overwritten",
     ),
     "over the config": (
         lambda f: f.append(output_config_file=f.config),
-        "config.json: is --bert_config_file too, and would be lost",
+        "config.json: is also --bert_config_file, and would be overwritten",
     ),
     "both outputs in one": (
         lambda f: f.append(output_config_file=f.out),
-        "new.txt: --output_vocab_file writes it too: name each output once",
+        "new.txt: is also --output_vocab_file: give each output its own name",
     ),
     "output is a folder": (
         lambda f: f.flags(output_vocab_file=f.root),
@@ -105,7 +105,7 @@ def test_mistakes_are_one_line_and_change_nothing(files, call, flags, message):
 def test_a_link_to_the_vocabulary_is_the_vocabulary(files, call, link):
     link(files.vocab, files.out)
     code, _, err = call(files.flags(output_vocab_file=files.out))
-    assert code == 2 and "is --vocab_file too" in err
+    assert code == 2 and "is also --vocab_file" in err
     assert files.vocab.read_bytes() == files.out.read_bytes() == VOCAB
 
 

@@ -211,7 +211,7 @@ def test_the_bank_counts(make, rows):
     code, err = make(dev_share=0)
     assert code == 0, err
     assert "ads: 5, 1 repeated ones left out" in err
-    assert "1 ads that have fewer than two segments" in err
+    assert "ads that give no rows: 1, as they have fewer than two segments" in err
     head, *bank = rows("bank.tsv")
     assert head == ["phrase", "count", "ads", "first", "middle", "last", "beside_main"]
     assert bank == [
@@ -228,7 +228,7 @@ def test_the_bank_counts(make, rows):
 def test_infill_leaves_out_what_would_be_copied(make, rows):
     write(["头部，中间，头部", "左边，右边"])
     code, err = make(dev_share=0)
-    assert code == 0 and "not in infill.txt: 2 segments that their ad" in err
+    assert code == 0 and "not in infill.txt: 2 segments that also" in err
     positive = [row for row in rows("infill.txt") if row[0] == "1"]
     assert ["1", "1", "中间", "头部，头部"] in positive
     assert {row[2] for row in positive} == {"中间", "左边", "右边"}

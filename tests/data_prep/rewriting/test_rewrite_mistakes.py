@@ -95,9 +95,9 @@ def test_banks(refuse, case):
 
 def test_an_output_is_no_input(refuse, make, work):
     assert make(dev_share=0)[0] == 0
-    refuse("is --input_file too", input_file="out/infill.txt")
+    refuse("is also --input_file", input_file="out/infill.txt")
     pathlib.Path("out/candidates.txt").write_bytes(pathlib.Path("ads").read_bytes())
-    refuse("is --bank too", candidates=2, bank="out/candidates.txt")
+    refuse("is also --bank", candidates=2, bank="out/candidates.txt")
 
 
 def test_a_column_from_the_end_that_a_line_has_not(refuse):

@@ -55,7 +55,7 @@ def test_the_report_stands_alone(looked):
     accuracy = scores(looked / "eval_results.txt")["eval_accuracy"]
     for words in (f"dev eval_accuracy {accuracy:.4f} (95 %: ", "naive Bayes 0.",
                   "--eval_steps", "tensorflow", "macro mean", "truncated",
-                  "best while training"):  # fmt: skip
+                  "best during training"):  # fmt: skip
         assert words in page.text, words
 
 
@@ -128,7 +128,7 @@ def test_other_types_are_looked_at_and_reported(tiny, inside, tmp_path, kind):
     assert ("naive Bayes" in err) == (kind == "multi")
     page = Page((out / "report.html").read_text(encoding="utf-8"))
     assert sum(tag == "img" for tag, _ in page.tags) == 2
-    assert "true, down" not in page.text  # no confusion matrix
+    assert "columns: predicted" not in page.text  # no confusion matrix
     value = scores(out / "eval_results.txt")[metric]
     assert f"dev {metric} {value:.4f}" in page.text
     words = {"multi": "hamming_loss", "regression": "off by"}[kind]

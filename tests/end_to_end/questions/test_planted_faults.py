@@ -73,7 +73,7 @@ REFUSED = {
     "a blank answer": (answer("text", " \t"), "is empty"),
     "no answers": (own(answers=[]), "a question without an answer needs"),
     "answers of null": (own(answers=[None]), "the answer is None"),
-    "impossible with answers": (own(is_impossible=True), "is_impossible, but it has"),
+    "impossible with answers": (own(is_impossible=True), "is_impossible is true, but"),
     "impossible as text": (own(is_impossible="no"), "is_impossible is 'no'"),
     "two lists of other lengths": (
         own(answers={"text": ["a"], "answer_start": []}),

@@ -269,7 +269,7 @@ def test_misplaced_answers_are_named(flags, inside, tmp_path, data):
     assert code == 0, err
     assert "3 of 64 answers are not at their place" in err
     assert "q1-3: the answer" in err and ", off by one" in err
-    assert "1 question with none that the context has" in err
+    assert "1 question whose answers are not in the context" in err
 
 
 def test_a_stride_beyond_the_row_is_refused(flags, inside, tmp_path):

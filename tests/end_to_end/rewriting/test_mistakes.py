@@ -134,10 +134,10 @@ TASKS = {
     "no target": ({"target": None}, "task.json: 'target' is missing: give the column",
                   "or --target_column"),
     "a text as target": ({"target": "source"}, "task.json: 'target' is the column",
-                         "'source'", "pass the column of what it is to become"),
+                         "'source'", "pass the column of the rewritten text"),
     "a context as target": ({"target": "context"}, "'target' is the column 'context'"),
-    "two targets": ({"label": "source"}, "'target' is 'target', 'label' 'source'",
-                    "leave 'label' out"),
+    "two targets": ({"label": "source"}, "'target' is 'target', but 'label' is ",
+                    "'source'", "leave 'label' out"),
     "a list of targets": ({"target": ["a"]}, "'target' is ['a'], but must be of type"),
     "a number as a text": ({"target": "2"}, "train.jsonl:1: no column '2'"),
     "a number": ({"target": 2}, "train.jsonl: ", "2"),
@@ -228,7 +228,7 @@ def own_model(work, **flags):
 def test_a_model_with_one_type_of_token(work, inside):
     edit_config(work, type_vocab_size=1)
     start = work.model / "bert_model.ckpt"
-    wanted = f"--init_checkpoint={start}: the model has one type of token", "another"
+    wanted = f"--init_checkpoint={start}: the model has one token type", "another"
     assert_refused(inside(own_model(work)), *wanted)
 
 

@@ -80,7 +80,7 @@ def test_the_best_weights_are_those_of_the_highest_f1(tagger):
     floor = json.loads((out / "baseline.json").read_text())["dev"]
     assert 0 < floor["f1"] < 1
     page = (out / "report.html").read_text()
-    assert "border and type" in page and "dev: what is wrong" in page
+    assert "boundary and type" in page and "dev: errors" in page
 
 
 @pytest.mark.parametrize("crf", [False, True])

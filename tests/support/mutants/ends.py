@@ -257,7 +257,7 @@ MUTANTS: list[Mutant] = [
            "max(0.0, self._end - time.monotonic())",
            "60", "serving/test_refusals.py too_long"),
     Mutant("an error tells of the server", "serving/app.py",
-           '{"error": "an error of the server: see its log"}', '{"error": repr(error)}',
+           '{"error": "server error: see the server\'s log"}', '{"error": repr(error)}',
            "serving/test_refusals.py errors_of_the_model"),
     Mutant("inline scripts are allowed", "serving/guard.py",
            "script-src 'self';", "script-src 'self' 'unsafe-inline';",

@@ -152,7 +152,7 @@ MUTANTS: list[Mutant] = [
            "np.percentile(np.minimum(lengths, np.median(lengths)), range(101))",
            "data/test_cache.py"),
     Mutant("a sentence is found under entities that are right", "tasks/tagging/report.py",
-           'if kind_of(*pair) != "right"', "if True", "tasks/tagging/test_report.py"),
+           'if kind_of(*pair) != "correct"', "if True", "tasks/tagging/test_report.py"),
     Mutant("steps are as long as their rate", "training/schedule.py",
            "        / math.sqrt(1 - 0.999 ** (step + 1))\n", "",
            "training/test_schedule.py longest"),

@@ -148,7 +148,7 @@ MUTANTS: list[Mutant] = [
            'found["macro_f1"] = float(each[2].mean())',
            'found["macro_f1"] = float(each[2] @ weights)', _METRICS),
     Mutant("an entity of another type is right", "tasks/tagging/report.py",
-           'return "right" if same_type else "type"', 'return "right"', _REPORT),
+           'return "correct" if same_type else "type"', 'return "correct"', _REPORT),
     Mutant("an entity meets two others", "tasks/tagging/report.py",
            "            right.remove(other)\n", "", _REPORT),
     Mutant("the head learns at the usual rate", "training/rules.py",

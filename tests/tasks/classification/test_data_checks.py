@@ -88,7 +88,7 @@ def test_labels_that_are_rare_or_absent(looked_at):
     assert looked_at(train=rows) == ["train.tsv: no row has the label yes"]
     rows[:3] = [(text, "yes") for text, _ in rows[:3]]
     assert looked_at(train=rows) == [
-        "train.tsv: labels of few rows: yes (3)",
+        "train.tsv: labels with few rows: yes (3)",
         "train.tsv: 42 rows of 'no', 3 of 'yes': watch macro_f1, or pass"
         " --class_weights=balanced",
     ]
@@ -99,7 +99,10 @@ def test_labels_that_are_rare_or_absent(looked_at):
 def test_labels_that_differ_in_case_or_blanks_are_told(looked_at):
     labels = ["No", "no", "yes", "yes "]
     rows = [(text, labels[n % 4]) for n, (text, _) in enumerate(fine(40))]
-    end = "differ in case or blanks alone: a training takes them for different ones"
+    end = (
+        "differ only in case or in spaces around them: training treats them as"
+        " different labels"
+    )
     assert looked_at(labels=labels, train=rows) == [
         f"train.tsv: the labels 'No', 'no' {end}",
         f"train.tsv: the labels 'yes', 'yes ' {end}",

@@ -56,15 +56,15 @@ def test_the_intervals_hold_the_scores():
     assert found.one_answer == ""
     (name, floor), *_ = found.floors.items()
     most = np.bincount(truth).argmax()
-    assert name == f'"{LABELS[most]}" for all'
+    assert name == f'always "{LABELS[most]}"'
     assert floor == pytest.approx((truth == most).mean())
 
 
 @pytest.mark.parametrize(
     ("rows", "wrong", "said"),
     [
-        (100, 0, "100 of 100 rows are predicted as good, which 50 are"),
-        (100, 5, "95 of 100 rows are predicted as good, which 50 are"),
+        (100, 0, "100 of 100 rows are predicted as good, but only 50 are"),
+        (100, 5, "95 of 100 rows are predicted as good, but only 50 are"),
         (100, 6, ""),
         (18, 0, ""),  # so few say nothing
     ],
@@ -95,7 +95,7 @@ def test_values_beside_their_mean():
     found = trust.of_values(truth, truth + rng.normal(0, 1, 200).astype("f"))
     mean = np.full(200, truth.mean())
     floor = pytest.approx(metrics.mean_squared_error(truth, mean), 1e-6)
-    assert found.floors == {"the labels' mean for all": floor}
+    assert found.floors == {"always the mean label": floor}
     assert found.one_answer == "" and not found.intervals
     narrow = (2.5 + rng.normal(0, 0.1, 200)).astype("f")
     line = trust.of_values(truth, narrow).one_answer
@@ -104,7 +104,7 @@ def test_values_beside_their_mean():
     assert trust.of_values(truth, (narrow - 2.5) * 6).one_answer == ""
     same = np.ones(30, "f")
     assert trust.of_values(same, same) == trust.Trust(
-        floors={"the labels' mean for all": 0.0}
+        floors={"always the mean label": 0.0}
     )
 
 
@@ -128,7 +128,7 @@ def test_sets_of_labels():
     for said, name in (([0, 0, 0], "no label"), ([1, 0, 1], "bad, so so")):
         same = np.tile(np.array(said, np.uint8), (200, 1))
         true = (truth == same).all(-1).sum()
-        line = f"200 of 200 rows are predicted as {name}, which {true} are"
+        line = f"200 of 200 rows are predicted as {name}, but only {true} are"
         assert trust.of_label_sets(truth, same, LABELS).one_answer == line
 
 

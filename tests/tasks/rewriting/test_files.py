@@ -52,10 +52,10 @@ def test_a_task_comes_back_from_what_run_json_keeps(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"target": 0}, "'target' is the column 0, which is a text to read, too"),
-        ({"target": 1, "text_b": 1}, "'target' is the column 1, which is a text"),
+        ({"target": 0}, "'target' is the column 0, which is also an input text"),
+        ({"target": 1, "text_b": 1}, "'target' is the column 1, which is also"),
         ({"target": None, "label": 0}, "'target' is the column 0"),
-        ({"label": 1}, "'target' is 2, 'label' 1"),
+        ({"label": 1}, "'target' is 2, but 'label' is 1"),
         ({"slot_marker": "\u3000"}, "'slot_marker' is blank"),
     ],
 )

@@ -195,10 +195,12 @@ def test_the_interval_of_f1_and_one_answer_for_all():
     low, high = found.intervals["f1"]
     assert low < 75.0 < high and 10 < high - low < 25 and found.one_answer == ""
     same = metrics.trust(truth, ["word1"] * 100, chinese=True)
-    assert same.one_answer == "100 of 100 questions get the answer 'word1', right for 1"
+    said = "100 of 100 questions get the answer 'word1', which is right for 1"
+    assert same.one_answer == said
     assert {*same.intervals} == {"cmrc_f1"}
     none = metrics.trust(truth, [""] * 100, chinese=False)
-    assert none.one_answer == "100 of 100 questions get no answer, right for 50"
+    said = "100 of 100 questions get no answer, which is right for 50"
+    assert none.one_answer == said
     assert metrics.trust(truth[:4], [""] * 4, chinese=False).one_answer == ""
     assert metrics.trust([[]] * 100, [""] * 100, chinese=False).one_answer == ""
     assert metrics.trust([], [], chinese=False).intervals == {}

@@ -75,7 +75,7 @@ WRONG = {
     "no answer": ([], "a question without an answer needs --version_2_with_negative"),
     "answers of an impossible one": (
         {"place": "p", "is_impossible": True, "answers": [at("joy", 4)]},
-        "p: is_impossible, but it has 1 answers",
+        "p: is_impossible is true, but it has 1 answer",
     ),
     "answers that are missing": (
         {"place": "p", "answer": []},
@@ -101,7 +101,7 @@ def test_wrong_answers_are_refused(name):
 
 def test_a_question_that_has_no_answer_says_so():
     nested = {"place": "p", "is_impossible": False, "answers": []}
-    with pytest.raises(ValueError, match="no answer, and it is not is_impossible"):
+    with pytest.raises(ValueError, match="no answer, but is_impossible is false"):
         label_of(nested, task="squad2")
 
 

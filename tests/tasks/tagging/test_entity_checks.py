@@ -72,8 +72,8 @@ def test_warnings(checked):
     assert lines == [
         "t.json: no entity of the type C",
         "t.json: types of few entities: A (3), B (1)",
-        "t.json: 1 of 4 entities begin or end inside of a token, so that recall is"
-        " 75.00% at most",
+        "t.json: 1 of 4 entities begin or end inside a token, so recall is at most"
+        " 75.00%",
         "t.json: 1 mention with several types: A (line 1) and B (line 2)",
     ]
     assert [*entity_checks.warnings(checked._replace(labelled=False), TAGS)] == []
@@ -98,7 +98,9 @@ def test_a_file_that_looks_misread(make):
     (line,) = [
         one for one in entity_checks.warnings(make(spans), TAGS) if "inside" in one
     ]
-    assert line.endswith("0.00% at most: are their ends included? write them excluded")
+    assert line.endswith(
+        "at most 0.00%: are their ends inclusive? write exclusive ends"
+    )
     for count in (200, 201):
         one = make([("sun " * count, [(0, 3, "A")])])
         wanted = f"t.json: one row, of {count} words: are the blank lines between"

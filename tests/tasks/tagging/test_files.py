@@ -79,7 +79,7 @@ def test_built_in_tasks_take_the_flags_of_their_type(tmp_path):
 
 
 MISTAKES = [
-    ({"token_pattern": "(a"}, r"token_pattern: '\(a' is no regular expression"),
+    ({"token_pattern": "(a"}, r"token_pattern: '\(a' is not a regular expression"),
     ({"token_pattern": "ab"}, "token_pattern: 'ab' has 0 groups: put the word in"),
     ({"token_pattern": "(a)(b)"}, r"token_pattern: '\(a\)\(b\)' has 2 groups"),
     ({"scheme": "iob"}, "'scheme' is 'iob': pass one of bio, bioes, iob1"),

@@ -103,8 +103,7 @@ def test_the_interval_of_f1_and_entities_that_are_hardly_found():
         few = [own if n < kept else [] for n, own in enumerate(truth)]
         said = sum(map(len, few))
         line = metrics.trust(truth, few).one_answer
-        assert line == (
-            "" if told is None else f"{said} entities are found where there are {count}"
-        )
+        few_said = f"{said} entities are predicted, but the set has {count}"
+        assert line == ("" if told is None else few_said)
     assert metrics.trust(truth[:6], [[]] * 6).one_answer == ""  # too few to tell
     assert metrics.trust([], []).intervals == {}

@@ -12,12 +12,12 @@ TRUE = [Span(0, 2, "A"), Span(4, 6, "A"), Span(8, 9, "B"), Span(10, 12, "B")]
 @pytest.mark.parametrize(
     ("true", "said", "kind"),
     [
-        (Span(0, 2, "A"), Span(0, 2, "A"), "right"),
-        (Span(0, 2, "A"), Span(0, 3, "A"), "border"),
+        (Span(0, 2, "A"), Span(0, 2, "A"), "correct"),
+        (Span(0, 2, "A"), Span(0, 3, "A"), "boundary"),
         (Span(0, 2, "A"), Span(0, 2, "B"), "type"),
-        (Span(0, 2, "A"), Span(1, 3, "B"), "border and type"),
+        (Span(0, 2, "A"), Span(1, 3, "B"), "boundary and type"),
         (Span(0, 2, "A"), None, "missed"),
-        (None, Span(0, 2, "A"), "invented"),
+        (None, Span(0, 2, "A"), "spurious"),
     ],
 )
 def test_kinds_of_errors(true, said, kind):
