@@ -4,8 +4,9 @@
     python -m benchmarks.studies.answers_quality show   # the table of what is there
 
 Trains with the 3,219 questions of cmrc2018's dev set and scores its trial set, with
-windows of 384 tokens that begin every 256, one epoch in bfloat16. Each row is a
-training of some half an hour on two idle cores: by run_squad_mgpu.py, or by
+windows of 384 tokens that begin every 256, one epoch in float32. Each row is a
+training of some 100 minutes on two idle cores of AMD EPYC, which have no instructions
+for bfloat16: by run_squad_mgpu.py, or by
 transformers' BertForQuestionAnswering in a loop of torch with the settings of its
 Trainer. Both have the same windows, grouped by length, the same steps and learning
 rates, and begin with the same weights, the head included; the answers are chosen from
