@@ -47,7 +47,7 @@ horovod: .venv/.horovod  ## Horovod, for several processes or machines: built, m
 	$(BIN)/bert_mgpu install_horovod
 	@touch $@
 
-demo: .venv/.demo  ## a small BERT on real news with two towers: 3 minutes on 2 cores
+demo: .venv/.demo  ## a small BERT on real news with two towers: 3 to 6 minutes on 2 cores
 	$(BIN)/python examples/demo_data.py demo
 	$(BIN)/python run_classifier_mgpu.py --task_name=bbc --data_dir=demo \
 	  --init_checkpoint=demo/model --output_dir=demo/output --n_gpus=2 \

@@ -76,6 +76,7 @@ def configure(
                 " GPUs: its first run decides"
             )
         return [f"GPU:{index}" for index in range(len(gpus))]
+    host.keep_freed_memory()
     with contextlib.suppress(RuntimeError):  # already configured in this process
         tf.config.set_visible_devices([], "GPU")
         cpu = tf.config.list_physical_devices("CPU")[0]

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 import pathlib
 import re
 from collections.abc import Iterator
 
 _GROUPS = pathlib.Path("/sys/fs/cgroup")
+# Parameters of glibc's mallopt(3) and their values: one arena, whose freed memory is
+# neither trimmed nor, being of large blocks, unmapped.
+_KEEP = {"M_ARENA_MAX": (-8, 1), "M_MMAP_MAX": (-4, 0), "M_TRIM_THRESHOLD": (-1, -1)}
+_USERS = re.compile(r"^MALLOC_(ARENA|MMAP|TRIM)_|glibc\.malloc\.(arena|mmap|trim)_")
 
 
 def _folders(membership: str, root: pathlib.Path) -> Iterator[pathlib.Path]:
@@ -77,6 +83,23 @@ def memory_left() -> int | None:
         group = cgroup_memory_left(pathlib.Path("/proc/self/cgroup").read_text())
         bounds += [] if group is None else [group]
     return min(bounds, default=None)
+
+
+def keep_freed_memory() -> None:
+    """Makes malloc keep freed memory for the next tensors of a run on the CPU.
+
+    By default glibc returns each large block to the kernel, which hands it out again
+    page by page, filled with zeros: a fifth of the time of a training step on 2 cores.
+    Call it before the threads that allocate start: each may have its own arena. What
+    the user's environment says of malloc has priority; without glibc nothing changes.
+    """
+    names = [*os.environ, os.environ.get("GLIBC_TUNABLES", "")]
+    if any(map(_USERS.search, names)):
+        return
+    with contextlib.suppress(AttributeError):  # musl and macOS have no mallopt
+        mallopt = ctypes.CDLL(None).mallopt
+        for parameter, value in _KEEP.values():
+            mallopt(parameter, value)
 
 
 def _words(path: pathlib.Path) -> list[str]:

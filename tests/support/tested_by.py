@@ -31,7 +31,6 @@ ELSEWHERE = {
     "core/hashing.py": "test_layout.py",
     "core/report.py": "tasks/span_qa/test_report.py",
     "data_prep/vocab_report.py": "text/test_vocab_coverage.py",
-    "distributed/host.py": "cli/test_doctor.py",
     "evaluation/report.py": "end_to_end/evaluation/test_reporting.py",
     "runs/finetune.py": "end_to_end/test_mistakes.py",
     "runs/init_distributed.py": "distributed/test_devices.py",
