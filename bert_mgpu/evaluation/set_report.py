@@ -122,11 +122,11 @@ def _confusion(block: ConfusionMatrix, anchors: Mapping[Place, str]) -> str:
     rows: list[tuple[object, ...]] = [
         ("true", "predicted", block.counted, "share of true")
     ]
-    for (true, said), anchor in anchors.items():
-        count = int(block.counts[true, said])
+    for (true, predicted), anchor in anchors.items():
+        count = int(block.counts[true, predicted])
         share = f"{count / max(1, sums[true]):.1%}"
         link = html.Link(f"{count:,}", anchor)
-        rows.append((block.labels[true], block.labels[said], link, share))
+        rows.append((block.labels[true], block.labels[predicted], link, share))
     return html.note("confused most often") + html.table(rows, "wwnn")
 
 
@@ -143,13 +143,13 @@ def _mistakes(
         f" {own.path}; all are in {run_files.ERRORS}"
     )
     yield _table(own, found, worst)
-    for (true, said), anchor in anchors.items():
-        those = [one for one in every if (true, said) in one.places]
+    for (true, predicted), anchor in anchors.items():
+        those = [one for one in every if (true, predicted) in one.places]
         labels = next(
             b.labels for b in own.shown.blocks if isinstance(b, ConfusionMatrix)
         )
         shown = f", {_MAX_OF_PLACE} of them" * (len(those) > _MAX_OF_PLACE)
-        title = f"{labels[true]}, taken for {labels[said]}: {len(those):,}{shown}"
+        title = f"{labels[true]}, taken for {labels[predicted]}: {len(those):,}{shown}"
         yield html.heading(title, anchor)
         yield _table(own, found, those[:_MAX_OF_PLACE])
 

@@ -68,7 +68,7 @@ class LabelIssue(NamedTuple):
 
     row: int  # index among the examples
     label: str
-    said: str  # the label that the model suggests, with this probability
+    suggested: str  # the label that the model suggests, with this probability
     probability: float
 
 

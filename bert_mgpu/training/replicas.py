@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -37,9 +38,10 @@ class Replicas:
     """A `Replica` for each device: `replicas[i]` is the one of device i."""
 
     def __init__(self, devices: Sequence[str], dtype: str, xla: bool):
-        """dtype: of the computations of a pass; xla: compile the casts to it."""
+        """dtype: of the computations of a pass; xla: compile casts and checksums."""
         self._devices = devices
         self._dtype = dtype
+        self._xla = xla
         self._replicas: list[Replica] = []
         traced = functools.partial(tf.function, autograph=False)
         self._cast = TracedOnce(traced(_cast, jit_compile=xla))
@@ -111,8 +113,8 @@ class Replicas:
         pending = []
         for device, replica in zip(self._devices, self._replicas, strict=True):
             with tf.device(device):
-                pending.append(_fingerprints(replica))
-        fingerprints = [[value.numpy().tobytes() for value in own] for own in pending]
+                pending.append(_fingerprints(replica, self._xla))
+        fingerprints = [[_digest(value) for value in own] for own in pending]
         for device, own in zip(self._devices, fingerprints, strict=True):
             if own != fingerprints[0]:
                 raise RunError(
@@ -154,8 +156,8 @@ def _cast(sources: Variables, targets: Variables) -> None:
         targets[name].assign(tf.cast(value, targets[name].dtype))
 
 
-def _fingerprints(replica: Replica) -> list[tf.Tensor]:
-    """The checksum of each tensor, or the tensor itself if it is small.
+def _fingerprints(replica: Replica, xla: bool) -> list[tf.Tensor]:
+    """The checksum of each tensor; without XLA, or if it is small, the tensor itself.
 
     The checksum is compiled once for each size: compiled together, the checksums of all
     tensors would take as long to compile as a training step, on every device.
@@ -166,10 +168,14 @@ def _fingerprints(replica: Replica) -> list[tf.Tensor]:
     ]
     return [
         value
-        if value.shape.num_elements() <= _COPIED_SIZE
+        if not xla or value.shape.num_elements() <= _COPIED_SIZE
         else _checksum_of(value.dtype)(tf.reshape(value, [-1]))
         for value in tensors
     ]
+
+
+def _digest(value: tf.Tensor) -> bytes:
+    return hashlib.blake2b(value.numpy().tobytes()).digest()
 
 
 @functools.cache

@@ -80,10 +80,10 @@ def test_parts_in_turn(train, default):
     assert worst(params, wanted) <= LIMIT
 
 
-def made(first_params, n_devices, **settings):
+def made(first_params, n_devices, *, xla=False, **settings):
     task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
     visible = devices.configure("cpu", n_devices)
-    towers = Towers(task, 4, visible, seed=42, xla=False, **settings)
+    towers = Towers(task, 4, visible, seed=42, xla=xla, **settings)
     towers.load(first_params, towers.initial_slots(first_params))
     return towers
 
@@ -113,15 +113,22 @@ def test_outputs_follow_the_weights(first_params):
 
 
 @pytest.mark.parametrize(
-    ("part", "exchanged", "copied"),
-    [("params", False, 0), ("slots", False, 1 << 16), ("params", True, 0)],
+    ("part", "exchanged", "copied", "xla"),
+    [
+        ("params", False, 0, True),
+        ("slots", False, 1 << 16, True),
+        ("params", True, 0, True),
+        ("slots", False, 0, False),  # without XLA all are copied
+    ],
 )
 def test_a_copy_that_drifts_is_noticed_before_it_is_saved(
-    first_params, default, monkeypatch, part, exchanged, copied
+    first_params, default, monkeypatch, part, exchanged, copied, xla
 ):
     """By checksums of large tensors, here of all; small ones are copied."""
+    if not xla:
+        monkeypatch.delattr(replicas, "_checksum_of")
     monkeypatch.setattr(replicas, "_COPIED_SIZE", copied)
-    towers = made(first_params, 2)
+    towers = made(first_params, 2, xla=xla)
     towers.train_step(split(batches(8, 1)[0], 4), 0, RATE)
     towers.snapshot()
     name = {"params": "output_weights", "slots": "output_weights/adam_v"}[part]

@@ -59,7 +59,7 @@ class SuspectLabels:
             read, example = self._rows[doubt.row]
             place = f"{read.path}:{example.line}"
             text = " | ".join(filter(None, (example.text_a, example.text_b)))
-            yield place, doubt.label, doubt.said, f"{doubt.probability:.2f}", text
+            yield place, doubt.label, doubt.suggested, f"{doubt.probability:.2f}", text
 
     def warnings(self) -> Iterator[str]:
         """One line for each file with doubted labels."""

@@ -48,11 +48,11 @@ def _curves(scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
 def _mistakes(scored: RewrittenSet) -> Mistakes:
     """The rewritings that differ from their target, with the edits of both."""
     wrong = [
-        (metrics.text_sari(example.text_a, said, true), number)
-        for number, (example, said, true) in enumerate(
+        (metrics.text_sari(example.text_a, predicted, true), number)
+        for number, (example, predicted, true) in enumerate(
             zip(scored.examples, scored.texts, scored.pairs.targets, strict=True)
         )
-        if said != true
+        if predicted != true
     ]
     found = []
     for score, number in sorted(wrong):

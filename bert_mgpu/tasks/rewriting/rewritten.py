@@ -53,11 +53,11 @@ class TruePairs:
         return [token_edits(own or next(rest)) for own in made]
 
     def scores(
-        self, said: Sequence[str], edits: Sequence[Sequence[TokenEdit]]
+        self, predicted: Sequence[str], edits: Sequence[Sequence[TokenEdit]]
     ) -> RewritingScores:
         """The scores of texts, and of the edits that turn the sources into them."""
         return metrics.scores(
-            self.sources, said, self.targets, edits=edits, true_edits=self._edits
+            self.sources, predicted, self.targets, edits=edits, true_edits=self._edits
         )
 
     @functools.cached_property

@@ -142,9 +142,9 @@ class SpanQaFamily(Family):
         found = {}
         for name in sets:
             own = examples(name)
-            said = similar_sentence.answers(own)
+            predicted = similar_sentence.answers(own)
             odds = np.zeros(len(own)) if task.choice.version_2_with_negative else None
-            found[name] = task.scores_of(own, said, best=said, odds=odds)
+            found[name] = task.scores_of(own, predicted, best=predicted, odds=odds)
         return found
 
     def remarks(self, features: Features) -> Iterator[str]:

@@ -34,12 +34,12 @@ class Scored:
 
     def __init__(self, scored: AnsweredSet, *, chinese: bool):
         self.truth = [example.label.texts for example in scored.examples]
-        self.said = [answer.text for answer in scored.chosen]
+        self.predicted = [answer.text for answer in scored.chosen]
         pair = metrics.exact, metrics.f1
         if chinese:
             pair = metrics.cmrc_exact, metrics.cmrc_f1
         self.exact, self.f1 = (
-            metrics.of_questions(self.truth, self.said, score) for score in pair
+            metrics.of_questions(self.truth, self.predicted, score) for score in pair
         )
         self.names = ("cmrc_em", "cmrc_f1") if chinese else ("exact", "f1")
         self.pair = pair

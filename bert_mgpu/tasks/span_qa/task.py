@@ -109,15 +109,15 @@ class SpanQa(FinetuningTask):
 
     def scores(self, scored: AnsweredSet) -> dict[str, Any]:
         loss = float(scored.losses.mean()) if len(scored.losses) else 0.0
-        said = [answer.text for answer in scored.chosen]
+        predicted = [answer.text for answer in scored.chosen]
         best = [answer.text for answer in scored.best]
-        found = self.scores_of(scored.examples, said, best=best, odds=scored.odds)
+        found = self.scores_of(scored.examples, predicted, best=best, odds=scored.odds)
         return {"eval_loss": loss, **found}
 
     def scores_of(
         self,
         examples: Sequence[Example],
-        said: Sequence[str],
+        predicted: Sequence[str],
         *,
         best: Sequence[str],
         odds: np.ndarray | None,
@@ -125,9 +125,9 @@ class SpanQa(FinetuningTask):
         """The scores of predicted texts; best, odds: see `scores_with_negative`."""
         truth = [example.label.texts for example in examples]
         if odds is None:
-            return metrics.scores(truth, said, chinese=self._chinese)
+            return metrics.scores(truth, predicted, chinese=self._chinese)
         return metrics.scores_with_negative(
-            truth, said, answers=best, odds=odds, chinese=self._chinese
+            truth, predicted, answers=best, odds=odds, chinese=self._chinese
         )
 
     def metrics(self, rows: Features) -> list[str]:
@@ -135,10 +135,10 @@ class SpanQa(FinetuningTask):
         without = rows.notes["without"]
         kinds = [("x",)] * (without < len(rows.first_rows)) + [()] * (without > 0)
         examples = [Example("", "", label=Answers(kind, None)) for kind in kinds]
-        said, odds = [""] * len(kinds), None
+        predicted, odds = [""] * len(kinds), None
         if self.choice.version_2_with_negative:
             odds = np.zeros(len(kinds))
-        found = self.scores_of(examples, said, best=said, odds=odds)
+        found = self.scores_of(examples, predicted, best=predicted, odds=odds)
         names = [name for name in found if not name.endswith(("total", "_thresh"))]
         return ["eval_loss", *names]
 
@@ -147,10 +147,10 @@ class SpanQa(FinetuningTask):
 
     def trust(self, scored: AnsweredSet) -> Trust:
         truth = [example.label.texts for example in scored.examples]
-        said = [answer.text for answer in scored.chosen]
+        predicted = [answer.text for answer in scored.chosen]
         return metrics.trust(
             truth,
-            said,
+            predicted,
             chinese=self._chinese,
             negative=self.choice.version_2_with_negative,
         )

@@ -30,8 +30,8 @@ _KINDS = ("correct", "boundary", "type", "boundary and type", "missed", "spuriou
 def of_set(scored: TaggedSet) -> SetReport:
     """The report of a labelled set."""
     every = [
-        [*matched(true, said)]
-        for true, said in zip(scored.true_entities, scored.entities, strict=True)
+        [*matched(true, predicted)]
+        for true, predicted in zip(scored.true_entities, scored.entities, strict=True)
     ]
     pairs = [*itertools.chain.from_iterable(every)]
     types = bio.types_of(scored.tags)
@@ -46,13 +46,13 @@ def of_set(scored: TaggedSet) -> SetReport:
     return SetReport(blocks, _mistakes(scored, every, names))
 
 
-def matched(true: Sequence[Span], said: Sequence[Span]) -> Iterator[Pair]:
+def matched(true: Sequence[Span], predicted: Sequence[Span]) -> Iterator[Pair]:
     """Pairs true and predicted entities; None stands for a missing counterpart.
 
     Overlapping ones are paired from left to right. (Entities of one side never overlap,
     so one with the same place on the other side overlaps nothing else there.)
     """
-    left, right = [*true], [*said]
+    left, right = [*true], [*predicted]
     for one in true:
         other = next((each for each in right if _overlap(one, each)), None)
         if other is not None:
@@ -65,12 +65,12 @@ def matched(true: Sequence[Span], said: Sequence[Span]) -> Iterator[Pair]:
         yield None, one
 
 
-def kind_of(true: Span | None, said: Span | None) -> str:
+def kind_of(true: Span | None, predicted: Span | None) -> str:
     """The verdict on a pair: one of _KINDS."""
-    if true is None or said is None:
+    if true is None or predicted is None:
         return "spurious" if true is None else "missed"
-    same_type = true.type == said.type
-    if _same_place(true, said):
+    same_type = true.type == predicted.type
+    if _same_place(true, predicted):
         return "correct" if same_type else "type"
     return "boundary" if same_type else "boundary and type"
 
@@ -81,15 +81,15 @@ def confusion(pairs: Sequence[Pair], names: Sequence[str]) -> np.ndarray:
     names: the types and NOTHING. Pairs whose borders differ count, too.
     """
     counts = np.zeros((len(names), len(names)), np.int64)
-    for true, said in pairs:
-        counts[_place((true, said), names)] += 1
+    for true, predicted in pairs:
+        counts[_place((true, predicted), names)] += 1
     return counts
 
 
 def _place(pair: Pair, names: Sequence[str]) -> tuple[int, int]:
     """The row and the column of the confusion matrix for a pair."""
-    true, said = (names.index(one.type if one else NOTHING) for one in pair)
-    return true, said
+    true, predicted = (names.index(one.type if one else NOTHING) for one in pair)
+    return true, predicted
 
 
 def _same_place(one: Span, other: Span) -> bool:
@@ -103,8 +103,8 @@ def _overlap(one: Span, other: Span) -> bool:
 def _kinds(pairs: Sequence[Pair], types: Sequence[str]) -> list[tuple[object, ...]]:
     """The number of pairs of each kind by type: the true one, if there is one."""
     counts = collections.Counter(
-        ((true or said or Span(0, 0, "")).type, kind_of(true, said))
-        for true, said in pairs
+        ((true or predicted or Span(0, 0, "")).type, kind_of(true, predicted))
+        for true, predicted in pairs
     )
     lines: list[tuple[object, ...]] = [("type", *_KINDS)]
     lines += [(name, *(counts[name, kind] for kind in _KINDS)) for name in types]
@@ -116,8 +116,8 @@ def _mistakes(
 ) -> Mistakes:
     """The wrongly tagged sentences, with their entities in brackets."""
     wrong = [
-        true != said
-        for true, said in zip(scored.true_entities, scored.entities, strict=True)
+        true != predicted
+        for true, predicted in zip(scored.true_entities, scored.entities, strict=True)
     ]
     numbers = np.flatnonzero(np.array(wrong, bool))
     order = numbers[np.argsort(-scored.losses[numbers], kind="stable")]

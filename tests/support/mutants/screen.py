@@ -135,7 +135,7 @@ MUTANTS: list[Mutant] = [
     Mutant("doubts look like none", "evaluation/verdict.py",
            "good=not facts.doubts", "good=True", _VERDICT),
     Mutant("a cell leads to mistakes of others", "evaluation/set_report.py",
-           "if (true, said) in one.places]", "if one.places]", _SET_REPORT),
+           "if (true, predicted) in one.places]", "if one.places]", _SET_REPORT),
     Mutant("any probability is that of the prediction", "tasks/classification/trust.py",
            "np.exp(log_probs[np.arange(len(predicted)), predicted])",
            "np.exp(log_probs.max(-1))", "tasks/classification/test_trust.py confident"),

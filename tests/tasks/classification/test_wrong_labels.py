@@ -38,7 +38,7 @@ def test_planted_labels_are_the_ones_that_are_doubted():
     assert {doubt.row for doubt in actual.found} == wrong
     names = [*WORDS]
     for doubt in actual.found:
-        assert doubt.said == names[doubt.row % 3] and doubt.probability > 0.6
+        assert doubt.suggested == names[doubt.row % 3] and doubt.probability > 0.6
         assert doubt.label == names[(doubt.row + 1) % 3]
     assert actual.rows == 300 and actual.right == pytest.approx(295 / 300)
 
