@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TextIO, cast
 
 from bert_mgpu.config import parsing
 from bert_mgpu.config.parsing import Settings
-from bert_mgpu.core import terminal
+from bert_mgpu.core import extras, terminal
 from bert_mgpu.core.errors import (
     Interrupted,
     OutOfMemory,
@@ -34,6 +34,11 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NAME_ERRORS = (
     *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR),
     *(errno.ENAMETOOLONG, errno.ELOOP),
+)
+_NO_COMPILER = re.compile(
+    r"(no ptx compilation provider|libdevice not found|couldn't get ptxas"
+    r"|failed to launch ptxas|ptxas exited with)[^\n]*",
+    re.IGNORECASE,
 )
 
 
@@ -129,7 +134,8 @@ class OneLineParser(argparse.ArgumentParser):
 def explain(
     error: Exception, output: pathlib.Path, flag: str, *, memory_hint: str
 ) -> RunError | None:
-    """The RunError for a full disk, an unusable path or lack of memory; else None.
+    """The RunError for a full disk, an unusable path, lack of memory or a missing
+    compiler; None for any other error.
 
     output: the path to write, which this flag names; memory_hint: advice for a lack of
     memory. TensorFlow reports a full disk only in its messages.
@@ -148,6 +154,11 @@ def explain(
         return unusable_path_error(error, output, flag)
     if shortage := out_of_memory(error):
         return OutOfMemory(f"{shortage}: {memory_hint}")
+    if no_compiler := _NO_COMPILER.search(message):
+        return UserError(
+            f"XLA cannot use NVIDIA's compiler: {no_compiler[0].strip().rstrip('.:')}:"
+            f" {extras.advice('gpu')}, or pass --xla=off"
+        )
     return None
 
 

@@ -5,8 +5,10 @@ import os
 import pathlib
 
 import pytest
+import tensorflow as tf
 
 from bert_mgpu.cli import script
+from bert_mgpu.core import extras
 from bert_mgpu.core.errors import OutOfMemory, UserError
 
 OUT = pathlib.Path("/data/out")
@@ -38,6 +40,32 @@ def test_a_lack_of_memory():
     reported = explained(MemoryError())
     assert isinstance(reported, OutOfMemory)
     assert str(reported) == "out of memory: pass --device=cpu"
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [  # of TensorFlow 2.21, where a GPU's XLA lacks files or finds damaged ones
+        (
+            "libdevice not found at ./libdevice.10.bc\n\t[[{{node step}}]] [Op:__f]",
+            "libdevice not found at ./libdevice.10.bc",
+        ),
+        (
+            "Graph execution error:\n\nNo PTX compilation provider is available."
+            " Neither ptxas/nvlink nor nvjtlink is available.",
+            "No PTX compilation provider is available. Neither ptxas/nvlink nor"
+            " nvjtlink is available",
+        ),
+        ("Failed to launch ptxas", "Failed to launch ptxas"),
+    ],
+)
+def test_a_missing_compiler(message, reason):
+    reported = explained(tf.errors.InternalError(None, None, message))
+    assert isinstance(reported, UserError)
+    assert str(reported) == (
+        f"XLA cannot use NVIDIA's compiler: {reason}: {extras.advice('gpu')}, or pass"
+        " --xla=off"
+    )
+    assert explained(RuntimeError("ptxas is fine")) is None
 
 
 @pytest.mark.parametrize(
