@@ -54,15 +54,17 @@ def resolve(
             lower = match[1] not in _CASED
             # Google's rule: where text is read, the default counts as given.
             binding = binding or data is None
-    of_data, data_file = ((data or {}).get(key) for key in ("do_lower_case", "origin"))
-    if None not in (of_data, lower) and of_data != lower:
+    data_lower, data_file = (
+        (data or {}).get(key) for key in ("do_lower_case", "origin")
+    )
+    if None not in (data_lower, lower) and data_lower != lower:
         raise UserError(
-            f"{data_file}: made with --do_lower_case={str(of_data).lower()}, but"
+            f"{data_file}: made with --do_lower_case={str(data_lower).lower()}, but"
             f" {origin} is {'uncased' if lower else 'cased'}: make it again with"
             f" --do_lower_case={str(lower).lower()}"
         )
     if lower is None:
-        lower, origin = of_data, data_file
+        lower, origin = data_lower, data_file
     if lower is None:
         return flag
     if binding and flag != lower:

@@ -103,8 +103,8 @@ def find_model(
     saved_run = _saved_run(output_dir)
     if flags.init_checkpoint and not saved_run:
         _check_weights(flags.init_checkpoint)
-    of_weights = _beside_weights(flags.init_checkpoint, saved_run)
-    beside = {**(data or {}), **of_weights}
+    beside_weights = _beside_weights(flags.init_checkpoint, saved_run)
+    beside = {**(data or {}), **beside_weights}
     config_file = flags.bert_config_file or beside.get("config_file")
     vocab_file = flags.vocab_file or beside.get("vocab_file")
     if config_file is None or (vocab_file is None and data is None):
@@ -123,7 +123,7 @@ def find_model(
     lower = casing.resolve(
         flags.do_lower_case,
         "do_lower_case" in flags.given,
-        of_weights,
+        beside_weights,
         init_checkpoint=flags.init_checkpoint,
         data=data,
     )

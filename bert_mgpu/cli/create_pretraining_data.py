@@ -38,7 +38,7 @@ from bert_mgpu.data_prep import corpus, instances, prepare
 from bert_mgpu.data_prep.tokenized import Preparation
 
 # These flags have no effect if masks are drawn during training.
-_OF_MASKS = ("dupe_factor", "masking", "masked_lm_prob", "max_predictions_per_seq")
+_MASK_FLAGS = ("dupe_factor", "masking", "masked_lm_prob", "max_predictions_per_seq")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -123,7 +123,7 @@ def _check_outputs(outputs: Sequence[pathlib.Path], files: Sequence[str]) -> Non
 def _remarks(given: frozenset[str], objective: str) -> list[str]:
     """Notes on surprising effects of --dynamic_masking, one line each."""
     lines = ["--dynamic_masking: the text is made into rows once, without masks"]
-    if names := [name for name in _OF_MASKS if name in given]:
+    if names := [name for name in _MASK_FLAGS if name in given]:
         listed = ", ".join(f"--{name}" for name in names)
         lines.append(f"{listed}: without effect here: masks are drawn while training")
     if objective == "infill":

@@ -139,7 +139,7 @@ def forward_all(
         lengths = rows.lengths[numbers[real] % len(rows)]
         for name, values in (answer.read() | {NUMBERS: numbers}).items():
             if name in token_outputs:
-                own: Any = _of_own_tokens(name, values, placement, lengths=lengths)
+                own: Any = _own_token_values(name, values, placement, lengths=lengths)
             elif name in shared_outputs and any(map(len, results.get(name, ()))):
                 continue
             else:
@@ -161,7 +161,7 @@ def forward_all(
     }
 
 
-def _of_own_tokens(
+def _own_token_values(
     name: str, values: np.ndarray, placement: Placement, *, lengths: np.ndarray
 ) -> Ragged:
     """The values [N * R, T, ...] at the tokens of each placed example."""

@@ -200,10 +200,10 @@ def _jsonl(
 ) -> _Raw:
     names = column_lib.names(path, columns)
     for number, text in json_lines.objects(lines):
-        yield number, _of_record(text, names) if text.strip() else None
+        yield number, _record_cells(text, names) if text.strip() else None
 
 
-def _of_record(
+def _record_cells(
     line: str, names: Sequence[str | None], may_lack: str | None = None
 ) -> list[Any] | ValueError:
     """may_lack: a column whose cell is empty if the record lacks it."""
@@ -242,7 +242,7 @@ def _squad(
     if found is None and text.strip():
         may_lack = squad_json.ID if None in names else None
         for number, own in json_lines.objects(enumerate(text.split("\n"), 1)):
-            yield number, _of_record(own, names, may_lack) if own.strip() else None
+            yield number, _record_cells(own, names, may_lack) if own.strip() else None
     if found is None:
         return
     for name in names:

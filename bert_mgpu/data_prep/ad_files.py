@@ -150,8 +150,8 @@ def _first_of_each(path: pathlib.Path, count: int) -> np.ndarray:
         numbers = []
         for start in range(0, count, _IN_MEMORY):
             high = hashes[start : start + _IN_MEMORY] >> np.uint64(32)
-            of_part = high * np.uint64(parts) >> np.uint64(32) == part
-            numbers.append(start + of_part.nonzero()[0])
+            is_in_part = high * np.uint64(parts) >> np.uint64(32) == part
+            numbers.append(start + is_in_part.nonzero()[0])
         candidates = np.concatenate(numbers)
         _, firsts = np.unique(hashes[candidates], return_index=True)
         first_ones[candidates[firsts]] = True

@@ -60,7 +60,7 @@ class Cutting(NamedTuple):
         size = len(segment.text)
         return self.shortest <= size <= (self.longest or size)
 
-    def of_dev(self, hashes: np.ndarray) -> np.ndarray:
+    def is_dev(self, hashes: np.ndarray) -> np.ndarray:
         """Whether ads are dev ads, by the hashes of their texts alone: bool [n]."""
         words = philox.words_of_each(self.seed, philox.Purpose.ADS, hashes, count=1)
         return words[:, 0] < self.dev_share * 2.0**32
@@ -84,7 +84,7 @@ def count_block(store: AdStore, cutting: Cutting, block: AdBlock) -> None:
     """Writes the phrases of a block, sorted, as its run."""
     counts: dict[str, list[int]] = {}
     ads, hashes = store.of_block(block)
-    for ad, of_dev in zip(ads, cutting.of_dev(hashes).tolist(), strict=True):
+    for ad, is_dev in zip(ads, cutting.is_dev(hashes).tolist(), strict=True):
         in_ad = _counts_of(ad, cutting)
         slots = {slot.text for slot in cutting.slots(ad.text)[0]}
         for text, own in in_ad.items():
@@ -94,8 +94,8 @@ def count_block(store: AdStore, cutting: Cutting, block: AdBlock) -> None:
                 sum(own[:3]) or own[3],
                 1,
                 *own,
-                int(is_slot and not of_dev),
-                int(is_slot and of_dev),
+                int(is_slot and not is_dev),
+                int(is_slot and is_dev),
             )
             for at, value in enumerate(values):
                 total[at] += value

@@ -115,15 +115,15 @@ class RowMaker:
     def __call__(self, block: AdBlock) -> None:
         """Writes the rows of a block, one file for each output."""
         ads, hashes = self.store.of_block(block)
-        of_dev = self.cutting.of_dev(hashes).tolist()
+        is_dev = self.cutting.is_dev(hashes).tolist()
         with BlockRows(block, self.has_hint) as rows:
             for first in range(0, len(ads), _ADS):
                 here = slice(first, first + _ADS)
                 cuts = [rows.slots_of(ad, self.cutting) for ad in ads[here]]
                 words = self._words(hashes[here], max(map(len, cuts)))
-                group = zip(ads[here], cuts, of_dev[here], words, strict=True)
+                group = zip(ads[here], cuts, is_dev[here], words, strict=True)
                 for ad, cut, dev, own in group:
-                    self._add(rows, ad, cut, of_dev=dev, words=own)
+                    self._add(rows, ad, cut, is_dev=dev, words=own)
 
     def _words(self, hashes: np.ndarray, slots: int) -> list[list[list[int]]]:
         """Random numbers below 2^32 for each ad and each negative of its slots."""
@@ -131,7 +131,7 @@ class RowMaker:
         drawn = philox.words_of_each(
             self.cutting.seed, philox.Purpose.ADS, hashes, count=1 + count
         )
-        # The first counter decides whether an ad is a train or a dev ad (`of_dev`).
+        # The first counter decides whether an ad is a train or a dev ad (`is_dev`).
         words = drawn[:, philox.PER_COUNT :].reshape(len(hashes), count, _TRIES)
         return words.tolist()
 
@@ -141,22 +141,22 @@ class RowMaker:
         ad: Ad,
         slots: list[AdSegment],
         *,
-        of_dev: bool,
+        is_dev: bool,
         words: list[list[int]],
     ) -> None:
         each = self.negatives.wanted
         for number, slot in enumerate(slots):
             own = words[number * each : (number + 1) * each]
-            others = self._others(ad.text, slot.text, of_dev, words=own)
+            others = self._others(ad.text, slot.text, is_dev, words=own)
             left = ad_segments.without(ad.text, slot, self.cutting.delimiters)
-            rows.add_slot(ad, slot, others, left=left, of_dev=of_dev)
-        rows.counts["ads_dev" if of_dev else "ads_train"] += bool(slots)
+            rows.add_slot(ad, slot, others, left=left, is_dev=is_dev)
+        rows.counts["ads_dev" if is_dev else "ads_train"] += bool(slots)
 
     def _others(
-        self, ad: str, phrase: str, of_dev: bool, *, words: list[list[int]]
+        self, ad: str, phrase: str, is_dev: bool, *, words: list[list[int]]
     ) -> list[str]:
         """Phrases of other ads, at least one, of the same set (train, dev) if any."""
-        sides = (self.dev, self.train) if of_dev else (self.train, self.dev)
+        sides = (self.dev, self.train) if is_dev else (self.train, self.dev)
         for source in sides:
             drawn = source.draw(phrase, self.negatives, words, is_taken=ad.__contains__)
             if drawn:
@@ -192,13 +192,13 @@ class BlockRows:
         return slots
 
     def add_slot(
-        self, ad: Ad, slot: AdSegment, others: list[str], *, left: str, of_dev: bool
+        self, ad: Ad, slot: AdSegment, others: list[str], *, left: str, is_dev: bool
     ) -> None:
         """Adds the rows of a segment, with phrases of other ads, to every output.
 
         left: the ad without the segment.
         """
-        ranking, rewriting = ("eval", "dev") if of_dev else ("train", "rewrite")
+        ranking, rewriting = ("eval", "dev") if is_dev else ("train", "rewrite")
         phrases = [(1, slot.text), *((0, text) for text in others)]
         for flag, phrase in phrases:
             blank = ad_segments.blanked(ad.text, slot, phrase)
@@ -206,7 +206,7 @@ class BlockRows:
         marked = ad_segments.marked(ad.text, slot)
         hint = [ad.hint] if self._has_hint else []
         self._row(rewriting, marked, *hint, ad.text)
-        if of_dev:
+        if is_dev:
             return
         if slot.text in left or not left:
             self.counts["copied"] += 1  # the ad would reveal which phrase is its own

@@ -159,7 +159,7 @@ def _write_hugging_face(
     )
 
 
-def _of_architecture(params: Params, bert_config: BertConfig) -> list[str]:
+def _names_of_architecture(params: Params, bert_config: BertConfig) -> list[str]:
     architecture = weight_names.architecture_of(params)
     rows = weight_names.rows_of_architecture(
         architecture, bert_config.num_hidden_layers
@@ -169,7 +169,7 @@ def _of_architecture(params: Params, bert_config: BertConfig) -> list[str]:
 
 TARGETS = {
     "export_hf": Target(
-        huggingface_write.is_export, _write_hugging_face, _of_architecture
+        huggingface_write.is_export, _write_hugging_face, _names_of_architecture
     ),
     "export_google": Target(
         google_write.is_export, _write_google, lambda params, _: [*params]

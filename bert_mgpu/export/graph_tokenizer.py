@@ -79,13 +79,13 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
 
     def located(self, texts: tf.Tensor) -> Located:
         """The pieces of texts, string [B], with their offsets in characters."""
-        ids, of_words, words = self._cut(texts)
-        pieces = of_words.values
+        ids, word_pieces, words = self._cut(texts)
+        pieces = word_pieces.values
         lengths = tf.gather(
-            tf.strings.length(words.words, "UTF8_CHAR"), of_words.value_rowids()
+            tf.strings.length(words.words, "UTF8_CHAR"), word_pieces.value_rowids()
         )
         # After the first piece of a word, tokens begin with "##".
-        is_first = tf.ragged.range(of_words.row_lengths()).values == 0
+        is_first = tf.ragged.range(word_pieces.row_lengths()).values == 0
         sizes = tf.gather(self._sizes, pieces) - tf.where(is_first, 0, 2)
         sizes = tf.where(pieces == self._unknown, lengths, sizes)
         owners = tf.repeat(tf.range(tf.size(pieces)), sizes)  # of each character
@@ -118,10 +118,10 @@ class GraphTokenizer(tf.Module):  # type: ignore[misc]
         number = tf.range(tf.size(source)) - tf.gather(
             tf.cumsum(counts, exclusive=True), source
         )
-        of_table = tf.gather(known, source)
-        entry = tf.where(of_table, tf.gather(begins, source) + number, 0)
+        in_table = tf.gather(known, source)
+        entry = tf.where(in_table, tf.gather(begins, source) + number, 0)
         chars = tf.gather(self._table, entry)
-        chars = tf.where(of_table, chars, tf.gather(values, source))
+        chars = tf.where(in_table, chars, tf.gather(values, source))
         if self._lower:
             final = self._final_sigmas(values, rows, indices)
             chars = tf.where(tf.gather(final, source), _FINAL_SIGMA, chars)
@@ -227,18 +227,20 @@ def is_space(points: tf.Tensor) -> tf.Tensor:
 
 
 def cover_dropped(
-    texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, *, of_units: tf.Tensor
+    texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, *, unit_texts: tf.Tensor
 ) -> tf.Tensor:
     """The ends of units, moved past characters that belong to no piece (accents, ...).
 
     A unit extends to the next whitespace or the next unit. starts, ends: int32, of the
-    units of all texts, one text after the other; of_units: the text of each unit.
+    units of all texts, one text after the other; unit_texts: the text of each unit.
     """
     points = tf.strings.unicode_decode(texts, "UTF-8")
     blanks = is_space(points.values)
-    begins = tf.gather(tf.cast(points.row_starts(), tf.int32), of_units)
-    sizes = tf.gather(tf.cast(points.row_lengths(), tf.int32), of_units)
-    is_last = tf.concat([of_units[1:] != of_units[:-1], [True]], 0)[: tf.size(starts)]
+    begins = tf.gather(tf.cast(points.row_starts(), tf.int32), unit_texts)
+    sizes = tf.gather(tf.cast(points.row_lengths(), tf.int32), unit_texts)
+    is_last = tf.concat([unit_texts[1:] != unit_texts[:-1], [True]], 0)[
+        : tf.size(starts)
+    ]
     following = tf.where(
         is_last, sizes, tf.concat([starts[1:], [0]], 0)[: tf.size(starts)]
     )

@@ -69,7 +69,10 @@ class Served(tf.Module):  # type: ignore[misc]
     def facts(self) -> dict[str, Any]:
         """Facts for clients: the labels, what fits in a row, the casing."""
         segments = self._task.segments
-        of_segments = {"max_segments": segments.most, "doc_stride": segments.stride}
+        segment_settings = {
+            "max_segments": segments.most,
+            "doc_stride": segments.stride,
+        }
         return {
             "task_name": self._task.name,
             "type": self._task.facts.get("task_type"),
@@ -77,7 +80,7 @@ class Served(tf.Module):  # type: ignore[misc]
             "max_seq_length": self._max_length,
             "do_lower_case": self._lower,
             **self._truncation,
-            **(of_segments if segments.most > 1 else {}),
+            **(segment_settings if segments.most > 1 else {}),
         }
 
     @property

@@ -121,7 +121,7 @@ class ServedAnswers(Served):
     def _pieces(self, texts: tf.Tensor) -> _ContextPieces:
         pieces = self._tokenize.located(texts)
         starts, ends = pieces.starts.values, pieces.ends.values
-        ends = cover_dropped(texts, starts, ends, of_units=pieces.ids.value_rowids())
+        ends = cover_dropped(texts, starts, ends, unit_texts=pieces.ids.value_rowids())
         points = tf.strings.unicode_decode(texts, "UTF-8")
         return _ContextPieces(pieces.ids, starts, ends, points=points)
 

@@ -131,23 +131,25 @@ class ServedTags(Served):
         pieces, count = self._tokenize.located(texts), tf.shape(texts, tf.int64)[0]
         begins = self._begins(pieces)
         unit = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # of each piece
-        of_units = tf.boolean_mask(pieces.ids.value_rowids(), begins)
-        kept, fits = _fitting(unit, of_units, count, room=self._max_length - 2)
-        ends = tf.math.unsorted_segment_max(pieces.ends.values, unit, tf.size(of_units))
+        unit_texts = tf.boolean_mask(pieces.ids.value_rowids(), begins)
+        kept, fits = _fitting(unit, unit_texts, count, room=self._max_length - 2)
+        ends = tf.math.unsorted_segment_max(
+            pieces.ends.values, unit, tf.size(unit_texts)
+        )
         starts = tf.boolean_mask(pieces.starts.values, begins)
-        ends = cover_dropped(texts, starts, ends, of_units=of_units)
+        ends = cover_dropped(texts, starts, ends, unit_texts=unit_texts)
         found = _Places(
             *(
                 tf.RaggedTensor.from_value_rowids(
                     tf.boolean_mask(values, fits),
-                    tf.boolean_mask(of_units, fits),
+                    tf.boolean_mask(unit_texts, fits),
                     nrows=count,
                 )
                 for values in (starts, ends)
             )
         )
         left_out = tf.math.unsorted_segment_sum(
-            tf.cast(~fits, tf.int32), of_units, count
+            tf.cast(~fits, tf.int32), unit_texts, count
         )
         ids, is_unit = (
             tf.ragged.boolean_mask(
@@ -201,18 +203,18 @@ class ServedTags(Served):
 
 
 def _fitting(
-    unit: tf.Tensor, of_units: tf.Tensor, texts: tf.Tensor, *, room: int
+    unit: tf.Tensor, unit_texts: tf.Tensor, texts: tf.Tensor, *, room: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Whether each piece, and each unit, fits in the row of its text: bool.
 
     A unit that is longer than a row is cut; any other fits as a whole or not at all.
-    unit: of each piece; of_units: the text of each unit; texts: how many there are.
+    unit: of each piece; unit_texts: the text of each unit; texts: how many there are.
     """
-    count, place = tf.size(of_units), tf.range(tf.size(unit))
+    count, place = tf.size(unit_texts), tf.range(tf.size(unit))
     place -= tf.gather(tf.math.unsorted_segment_min(place, unit, count), unit)
     sizes = tf.math.unsorted_segment_sum(tf.ones_like(unit), unit, count)
     sizes = tf.minimum(sizes, room)
     before = tf.cumsum(sizes, exclusive=True)
-    texts_begin = tf.math.unsorted_segment_min(before, of_units, texts)
-    fits = before + sizes - tf.gather(texts_begin, of_units) <= room
+    texts_begin = tf.math.unsorted_segment_min(before, unit_texts, texts)
+    fits = before + sizes - tf.gather(texts_begin, unit_texts) <= room
     return tf.gather(fits, unit) & (place < room), fits

@@ -82,16 +82,17 @@ class LabelIssues(NamedTuple):
 
 
 def warnings(
-    sets: Mapping[str, CheckedSet], of_labels: Callable[[CheckedSet], Iterator[str]]
+    sets: Mapping[str, CheckedSet],
+    label_warnings: Callable[[CheckedSet], Iterator[str]],
 ) -> list[str]:
     """A line for each likely mistake, with its locations.
 
-    of_labels: gives the warnings about a set's labels, which its family knows.
+    label_warnings: gives the warnings about a set's labels, which its family knows.
     """
     lines = [*_truncated(sets.values())]
     for checked in sets.values():
-        lines += of_labels(checked)
-        lines += _of_texts(checked)
+        lines += label_warnings(checked)
+        lines += _text_warnings(checked)
     train = sets.get("train")
     if train is not None:
         for other in sets.values():
@@ -100,7 +101,7 @@ def warnings(
     return lines
 
 
-def _of_texts(checked: CheckedSet) -> Iterator[str]:
+def _text_warnings(checked: CheckedSet) -> Iterator[str]:
     features = checked.features
     empty = np.flatnonzero(features.lengths[features.first_rows] <= 2)
     if len(empty):

@@ -92,8 +92,8 @@ class TaskDataset:
                 sets[split] = data_checks.CheckedSet(
                     split, path, features, unknown=unknown, labelled=source.labelled
                 )
-        of_labels = functools.partial(self.family.warnings, files=self.files)
-        return data_checks.warnings(sets, of_labels)
+        label_warnings = functools.partial(self.family.warnings, files=self.files)
+        return data_checks.warnings(sets, label_warnings)
 
     def load(self, split: str) -> tuple[Features, str]:
         """(features, fingerprint) of a set, described in the log the first time.

@@ -66,23 +66,23 @@ def find_format(
     if asked is None and not streams and _is_named(columns, path):
         return PredictFormat(columns)
     if asked is None and streams and columns.table:
-        columns = _of_stream(task, columns, columns.table)
+        columns = _stream_columns(task, columns, columns.table)
     lines = read_lines(path, encoding_of(columns), faults)
     read = [*_beginning(lines, 1 if streams else _LOOKED_AT)]
     texts = [text for _, text in read if text.strip()]
     line = first_lines.first_object(read, lines) or (texts[0] if texts else "")
     lines = itertools.chain(read, lines)
     if asked is not None:
-        return PredictFormat(_of_records(columns, asked, line), lines=lines)
+        return PredictFormat(_record_columns(columns, asked, line), lines=lines)
     kind, encoding = None, encoding_of(columns)
     if not first_lines.are_words(task, columns, texts):
         most = csv_rows.width_of(task, columns, data_dir, encoding=encoding)
         kind = first_lines.kind_of(columns, line, most)
     what = "rows as the task's own files have them (otherwise pass --predict_format)"
     if kind == TEXT:
-        columns, what = _of_texts(columns), "one text per line"
+        columns, what = _text_columns(columns), "one text per line"
     elif kind == JSON_LINES:
-        columns, what = _of_records(columns, kind, line), "a JSON object per line"
+        columns, what = _record_columns(columns, kind, line), "a JSON object per line"
     name = "standard input" if streams else path
     note = f"{name}: {what}" + (f" (--predict_format={kind})" if kind else "")
     return PredictFormat(columns, note if line else None, lines)
@@ -116,8 +116,8 @@ def _is_named(columns: Columns, path: str) -> bool:
     if _has_words(columns):
         return suffix == f".{CONLL}"
     # The names of a built-in task's files do not tell the format: the content does.
-    of_any = (".txt", ".json", ".jsonl") if columns.table is None else (".txt",)
-    return suffix not in of_any
+    of_any_format = (".txt", ".json", ".jsonl") if columns.table is None else (".txt",)
+    return suffix not in of_any_format
 
 
 def encoding_of(columns: Columns) -> str:
@@ -152,9 +152,9 @@ def _is_squad(columns: Columns) -> bool:
 def with_format(task: TaskFiles, columns: Columns, kind: str) -> Columns:
     """The columns of a file of this format. Raises UserError if it does not fit."""
     if kind == TEXT:
-        return _of_texts(columns)
+        return _text_columns(columns)
     if kind in _RECORDS:
-        return _of_records(columns, kind)
+        return _record_columns(columns, kind)
     if columns.table is not None and kind == CONLL != columns.table.form.format:
         raise UserError(
             f"--predict_format={kind}: the files of {task.name} have no words on lines"
@@ -170,7 +170,7 @@ def with_format(task: TaskFiles, columns: Columns, kind: str) -> Columns:
     )
 
 
-def _of_texts(columns: Columns) -> Columns:
+def _text_columns(columns: Columns) -> Columns:
     pair = columns.text_b is not None
     return dataclasses.replace(
         _without_others(columns),
@@ -180,7 +180,7 @@ def _of_texts(columns: Columns) -> Columns:
     )
 
 
-def _of_records(columns: Columns, kind: str, first: str = "") -> Columns:
+def _record_columns(columns: Columns, kind: str, first: str = "") -> Columns:
     """The columns of a file with named columns; numbered ones are text_a, text_b there.
 
     first: a line of the file. If its object has text_a but not the task's own name for
@@ -231,7 +231,7 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     return suffixes[-1].lower() if suffixes else ""
 
 
-def _of_stream(task: TaskFiles, columns: Columns, table: TableColumns) -> Columns:
+def _stream_columns(task: TaskFiles, columns: Columns, table: TableColumns) -> Columns:
     """The columns of standard input, whose format is that of the task's files."""
     name = task.test or task.dev or task.train or ""
     form = table.form._replace(format=table.form.format_of(name))

@@ -53,7 +53,7 @@ TYPES = {
         TaggingFlags,
         fewest_labels=1,
         keys=tagging.KEYS,
-        of_model=tagging.OF_MODEL,
+        model_keys=tagging.MODEL_KEYS,
         with_defaults=tagging.with_defaults,
         columns=tagging.columns,
     ),
@@ -62,7 +62,7 @@ TYPES = {
         SpanQaFlags,
         names_labels=False,
         keys=span_qa.KEYS,
-        of_model=span_qa.KEYS,
+        model_keys=span_qa.KEYS,
         takes_files=True,
         with_defaults=span_qa.with_defaults,
         columns=span_qa.columns,
@@ -72,7 +72,7 @@ TYPES = {
         RewritingFlags,
         names_labels=False,
         keys=rewriting.KEYS,
-        of_model=rewriting.OF_MODEL,
+        model_keys=rewriting.MODEL_KEYS,
         with_defaults=rewriting.with_defaults,
     ),
 }
@@ -112,7 +112,7 @@ def family_of(files: TaskFiles, config: FinetuneConfig) -> Family:
     refused = {**family.refused_flags}
     if family.has_windows:
         refused["reads long texts in windows"] = LONG_TEXT_FLAGS
-    useless = _of_other_types(files.task_type) | {
+    useless = _flags_of_other_types(files.task_type) | {
         name: f"the type {files.task_type!r} {why}"
         for why, names in refused.items()
         for name in names
@@ -125,7 +125,7 @@ def family_of(files: TaskFiles, config: FinetuneConfig) -> Family:
     return family
 
 
-def _of_other_types(task_type: str) -> dict[str, str]:
+def _flags_of_other_types(task_type: str) -> dict[str, str]:
     """Flag -> reason to refuse it, for the flags that only other types have."""
     found: dict[str, str] = {}
     own = TYPES[task_type].flags

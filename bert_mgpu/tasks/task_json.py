@@ -49,13 +49,13 @@ def read_task_json(
     trained = config.trained_task
     name = str(config.task_name or (trained and trained.values.get("name")))
     by_flag = {
-        key: row.of_flag(getattr(config, row.flag))
+        key: row.from_flag(getattr(config, row.flag))
         for key, row in KEYS.items()
         if getattr(config, row.flag) is not None
     }
-    of_model = trained.values if trained else {}
-    if of_model.get("name") != name.lower():
-        of_model = {}
+    model_values = trained.values if trained else {}
+    if model_values.get("name") != name.lower():
+        model_values = {}
     if task := builtin.get(name.lower()):
         task_type = types[task.task_type]
         names = {key: by_flag.pop(key) for key in FILES if key in by_flag}
@@ -71,7 +71,7 @@ def read_task_json(
                     " known: for your own, pass another --task_name"
                 )
         own = {key: by_flag[key] for key in task_type.keys if key in by_flag}
-        if of_model:
+        if model_values:
             own["type"] = task.task_type
             own = _as_trained(trained, own, task_type.keys, types=types)
         return _with_options(task, own, task_type)
@@ -79,17 +79,17 @@ def read_task_json(
     # Even a broken link is meant as task.json.
     if config.data_dir and files.lexists(path):
         values = known(path, files.read_json(path))
-    elif trained and of_model:
+    elif trained and model_values:
         path = trained.path
-        values = known(path, {k: v for k, v in of_model.items() if k != "name"})
+        values = known(path, {k: v for k, v in model_values.items() if k != "name"})
     elif by_flag:
         values = {}
     else:
         raise _unknown(name, builtin, trained)
     values = checked(values | by_flag, path, by_flag, types=types)
     kind = values.get("type", DEFAULT_TYPE)
-    if of_model and kind == of_model.get("type", DEFAULT_TYPE):
-        values = _as_trained(trained, values, types[kind].of_model, types=types)
+    if model_values and kind == model_values.get("type", DEFAULT_TYPE):
+        values = _as_trained(trained, values, types[kind].model_keys, types=types)
     task_type = types[kind]
     return _with_options(_task(name.lower(), values), values, task_type)
 

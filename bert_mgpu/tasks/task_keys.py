@@ -27,7 +27,7 @@ class Key(NamedTuple):
 
     flag: str
     types: tuple[type, ...]
-    of_flag: Callable[[Any], Any] = lambda value: value
+    from_flag: Callable[[Any], Any] = lambda value: value
     choices: Collection[str] | None = None
     is_text: bool = False  # must not be only whitespace
 
@@ -41,7 +41,7 @@ class TaskType(NamedTuple):
     fewest_labels: int = 2  # of "labels"
     keys: tuple[str, ...] = ()  # those of task.json that only such types have
     own_columns: tuple[str, ...] = ()  # likewise, of COLUMNS
-    of_model: tuple[str, ...] = ()  # keys whose values belong to a model, not a file
+    model_keys: tuple[str, ...] = ()  # keys whose values belong to a model, not a file
     takes_files: bool = False  # flags may name other files than a built-in task's
     # Adds defaults to the values of task.json.
     with_defaults: Callable[[Mapping[str, Any]], dict[str, Any]] = dict

@@ -255,9 +255,9 @@ def find_nccl(
     site: pathlib.Path | None = None,
 ) -> Nccl | None:
     """The NCCL to build with: preferably pip's, which TensorFlow loads."""
-    of_pip = pathlib.Path(site or sysconfig.get_path("platlib"), "nvidia", "nccl")
+    pip_home = pathlib.Path(site or sysconfig.get_path("platlib"), "nvidia", "nccl")
     named = environ.get("HOROVOD_NCCL_HOME")
-    homes = [named] if named else [str(of_pip), *prefixes]
+    homes = [named] if named else [str(pip_home), *prefixes]
     libs = ("lib", "lib64", f"lib/{platform.machine()}-linux-gnu")
     for folder in map(pathlib.Path, homes):
         if not (folder / "include" / "nccl.h").exists():

@@ -43,7 +43,7 @@ class FoundFaults:
 class ReadSet(NamedTuple):
     """The rows of a file, and the faults of those that cannot be read.
 
-    of_labels: faults in labels that predictions would only show; they end no run.
+    label_faults: faults in labels that predictions would only show; they end no run.
     """
 
     split: str
@@ -52,15 +52,15 @@ class ReadSet(NamedTuple):
     faults: FoundFaults
     labelled: bool
     columns: Columns
-    of_labels: FoundFaults
+    label_faults: FoundFaults
 
     @property
     def problems(self) -> list[str]:
         """Lines on the faults of both kinds."""
-        if not self.of_labels:
+        if not self.label_faults:
             return self.faults.lines
         return [
-            *self.of_labels.lines,
+            *self.label_faults.lines,
             f"{self.path}: predictions have no labels beside them, as some rows have"
             " none that can be read",
         ]
@@ -99,7 +99,7 @@ def read(
         if found.examples and found.faults:
             texts = _read(source, task, family, labelled=False)
             if not texts.faults:
-                found = texts._replace(of_labels=found.faults)
+                found = texts._replace(label_faults=found.faults)
         if found.examples:
             return found._replace(split=split)
     labelled = has_labels and source.labelled
@@ -137,5 +137,5 @@ def _read(
         faults=faults,
         labelled=labelled,
         columns=source.columns,
-        of_labels=FoundFaults(),
+        label_faults=FoundFaults(),
     )

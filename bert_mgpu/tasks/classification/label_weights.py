@@ -36,7 +36,9 @@ def weights(
         )
     if class_weights == BALANCED:
         return None if truth is None else problem_type.balanced(truth, labels)
-    numbers = _of_labels(class_weights, labels, "class_weights", least=1e-6, most=1e6)
+    numbers = _label_numbers(
+        class_weights, labels, "class_weights", least=1e-6, most=1e6
+    )
     return numbers.astype(np.float32)
 
 
@@ -55,7 +57,7 @@ def thresholds(
     try:
         value = float(threshold)
     except ValueError:
-        return _of_labels(threshold, labels, "threshold", least=0, most=1)
+        return _label_numbers(threshold, labels, "threshold", least=0, most=1)
     if not 0 <= value <= 1:
         raise UserError(
             f"--threshold={threshold}: pass a probability, 0 to 1, or a file"
@@ -72,7 +74,7 @@ def inline(threshold: str, problem_type: ProblemType, labels: Sequence[str]) -> 
     return json.dumps(dict(zip(labels, values.tolist(), strict=True)))
 
 
-def _of_labels(
+def _label_numbers(
     text: str, labels: Sequence[str], flag: str, *, least: float, most: float
 ) -> np.ndarray:
     """The numbers [L] in a file, or in a JSON object, that has one for each label."""

@@ -111,11 +111,11 @@ def scores(
     )
     ahead = ~right & (ranking.ties <= best[ranking.groups])
     place = 1 + np.add.reduceat(ahead, ranking.starts, dtype=np.int64)
-    of_groups = (1 / place, place <= 1, place <= 3, _ndcg(ranking, right))
+    group_scores = (1 / place, place <= 1, place <= 3, _ndcg(ranking, right))
     # fsum, so that the digits do not depend on the order of the groups.
     return {
         name: math.fsum(values[compared]) / int(compared.sum())
-        for name, values in zip(NAMES, of_groups, strict=True)
+        for name, values in zip(NAMES, group_scores, strict=True)
     }
 
 

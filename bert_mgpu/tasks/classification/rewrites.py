@@ -35,7 +35,7 @@ def lines(
       probabilities: those of the second label, float [R].
       has_slots: whether all groups are slots of ads.
     """
-    of_group, of_row = _OF_ADS if has_slots else _OF_GROUPS
+    group_record, row_record = _AD_RECORDS if has_slots else _GROUP_RECORDS
     found = ranking.ranked(groups, scores)
     shares = [round(share, _DIGITS) for share in probabilities.tolist()]
     written = list[str]()
@@ -51,13 +51,13 @@ def lines(
         )
         candidates = [
             {
-                **of_row(examples[row]),
+                **row_record(examples[row]),
                 "probability": shares[row],
                 "line": examples[row].line,
             }
             for *_, row in sorted(keys)
         ]
-        record = {**of_group(examples[rows.min()]), "candidates": candidates}
+        record = {**group_record(examples[rows.min()]), "candidates": candidates}
         written.append(json.dumps(record, ensure_ascii=False) + "\n")
     return written
 
@@ -85,5 +85,5 @@ def _texts(example: Example) -> Fields:
 
 _Making = tuple[Callable[[Example], Fields], Callable[[Example], Fields]]
 # The fields of a group, and those of a row.
-_OF_ADS: _Making = _ad, _phrase
-_OF_GROUPS: _Making = _group, _texts
+_AD_RECORDS: _Making = _ad, _phrase
+_GROUP_RECORDS: _Making = _group, _texts

@@ -129,7 +129,7 @@ class Classification(FinetuningTask):
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> tf.Tensor:
         if self.segments.most > 1:
-            vectors = self._of_segments(params, batch, dropout_key)
+            vectors = self._segment_vectors(params, batch, dropout_key)
         else:
             first_tokens = bert.first_tokens(batch)  # [R, S]
             last = self._encode(
@@ -143,15 +143,15 @@ class Classification(FinetuningTask):
             params, pooled, self._dropout, dropout_key=dropout_key
         )
 
-    def _of_segments(
+    def _segment_vectors(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> tf.Tensor:
         """One vector for each row, pooled over its segments: float32 [R, H]."""
         parts, is_real = segments_lib.split(batch, self.segments.length)  # K per row
         first_tokens = bert.first_tokens(parts)  # [R * K, 1]
-        of_segments = _times(dropout_key, is_real.shape[1])
+        segment_keys = _times(dropout_key, is_real.shape[1])
         last = self._encode(
-            params, parts, first_tokens, dropout_key=of_segments
+            params, parts, first_tokens, dropout_key=segment_keys
         )  # [R * K, 1, H]
         shape = [*layers.shape_list(is_real), last.shape[-1]]
         return segments_lib.pool(

@@ -101,15 +101,15 @@ class Pretraining:
         rows = tf.range(weights.shape[0])[:, None]
         examples = tf.reshape(rows * per_row + index, [-1])  # [M]
 
-        def of_examples(values: tf.Tensor) -> tf.Tensor:
+        def sums_per_example(values: tf.Tensor) -> tf.Tensor:
             weighted = tf.cast(values, tf.float32) * tf.reshape(weights, [-1])
             n_examples = weights.shape[0] * per_row
             return tf.math.unsorted_segment_sum(weighted, examples, n_examples)
 
         sums = {
-            "masked_lm_losses": of_examples(losses.masked),
-            "masked_lm_hits": of_examples(losses.masked_hit),
-            "masked_lm_counts": of_examples(tf.ones_like(losses.masked)),
+            "masked_lm_losses": sums_per_example(losses.masked),
+            "masked_lm_hits": sums_per_example(losses.masked_hit),
+            "masked_lm_counts": sums_per_example(tf.ones_like(losses.masked)),
         }
         if losses.next is not None:
             sums["next_sentence_losses"] = losses.next

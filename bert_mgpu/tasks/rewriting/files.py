@@ -12,8 +12,8 @@ from bert_mgpu.tasks.files import TaskFiles
 TYPE = "rewrite"
 TARGET = "target"  # the column of the label, which is a text
 MARKER = "slot_marker"
-OF_MODEL = (MARKER,)
-KEYS = (TARGET, *OF_MODEL)
+MODEL_KEYS = (MARKER,)
+KEYS = (TARGET, *MODEL_KEYS)
 
 
 def marker_of(files: TaskFiles) -> str:

@@ -69,7 +69,7 @@ def pairs(
     of the window; owners: int64 [W], the question of each window.
     """
     parts = [
-        _of_block(
+        _block_pairs(
             logits,
             windows,
             cores,
@@ -88,7 +88,7 @@ def pairs(
     return Pairs(*(column[order] for column in columns))
 
 
-def _of_block(
+def _block_pairs(
     logits: Ragged,
     windows: WindowTokens,
     cores: np.ndarray,

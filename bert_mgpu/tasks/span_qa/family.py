@@ -27,7 +27,7 @@ from bert_mgpu.tasks.span_qa.files import NEGATIVE
 from bert_mgpu.tasks.span_qa.task import SpanQa
 from bert_mgpu.text.tokenization import Tokenizer
 
-_OF_CHOICE = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
+_CHOICE_FLAGS = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
 
 
 class SpanQaFamily(Family):
@@ -75,7 +75,7 @@ class SpanQaFamily(Family):
     def prediction_flags(
         self, config: FinetuneConfig, files: TaskFiles
     ) -> dict[str, Any]:
-        return {name: getattr(config, name) for name in _OF_CHOICE}
+        return {name: getattr(config, name) for name in _CHOICE_FLAGS}
 
     def task(
         self,
@@ -103,7 +103,7 @@ class SpanQaFamily(Family):
                 f"{data.path('train')}: no answer occurs in its context: nothing to"
                 " learn"
             )
-        own = {name: getattr(config, name) for name in _OF_CHOICE}
+        own = {name: getattr(config, name) for name in _CHOICE_FLAGS}
         negative = bool(files.options.get(NEGATIVE))
         if negative and config.n_best_size < 2:
             raise UserError(

@@ -114,7 +114,7 @@ def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
     return best
 
 
-def of_questions(
+def question_scores(
     truth: Sequence[Sequence[str]], predicted: Sequence[str], score: Score
 ) -> np.ndarray:
     """The score of each prediction: float64 [Q].
@@ -168,8 +168,8 @@ def scores(
 ) -> dict[str, float]:
     """SQuAD 1.1's scores, if all questions have answers; chinese: CMRC's, too."""
     found = {
-        "exact_match": _percent(of_questions(truth, predicted, exact)),
-        "f1": _percent(of_questions(truth, predicted, f1_squad11)),
+        "exact_match": _percent(question_scores(truth, predicted, exact)),
+        "f1": _percent(question_scores(truth, predicted, f1_squad11)),
     }
     cmrc = _cmrc(truth, predicted) if chinese else {}
     return found | {name: _percent(own) for name, own in cmrc.items()}
@@ -180,8 +180,8 @@ def _cmrc(
 ) -> dict[str, np.ndarray]:
     """CMRC's scores of each question, by name."""
     return {
-        "cmrc_em": of_questions(truth, predicted, cmrc_exact),
-        "cmrc_f1": of_questions(truth, predicted, cmrc_f1),
+        "cmrc_em": question_scores(truth, predicted, cmrc_exact),
+        "cmrc_f1": question_scores(truth, predicted, cmrc_f1),
     }
 
 
@@ -201,7 +201,7 @@ def scores_with_negative(
     has = np.array([bool(texts) for texts in truth])
     truth = [[text for text in texts if normalized(text)] for texts in truth]
     each = {
-        name: of_questions(truth, predicted, score)
+        name: question_scores(truth, predicted, score)
         for name, score in (("exact", exact), ("f1", f1))
     }
     if chinese:
@@ -214,7 +214,7 @@ def scores_with_negative(
                 found[f"{part}_{name}"] = _percent(own[mask])
             found[f"{part}_total"] = int(mask.sum())
     for name, score in (("exact", exact), ("f1", f1)):
-        with_answer = of_questions(truth, answers, score)
+        with_answer = question_scores(truth, answers, score)
         best = best_threshold(with_answer, (~has).astype(float), odds)
         found[f"best_{name}"] = 100 * best.score
         found[f"best_{name}_thresh"] = best.threshold
@@ -234,7 +234,7 @@ def trust(
     score, name = f1 if negative else f1_squad11, "f1"
     if chinese:
         score, name = cmrc_f1, "cmrc_f1"
-    values = of_questions(truth, predicted, score)
+    values = question_scores(truth, predicted, score)
     low, high = intervals.of_rows(
         np.stack([values, np.ones(len(values))], 1),
         lambda sums: sums[:, 0] / sums[:, 1],

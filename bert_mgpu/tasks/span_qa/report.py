@@ -39,7 +39,7 @@ class Scored:
         if chinese:
             pair = metrics.cmrc_exact, metrics.cmrc_f1
         self.exact, self.f1 = (
-            metrics.of_questions(self.truth, self.predicted, score) for score in pair
+            metrics.question_scores(self.truth, self.predicted, score) for score in pair
         )
         self.names = ("cmrc_em", "cmrc_f1") if chinese else ("exact", "f1")
         self.pair = pair
@@ -94,7 +94,9 @@ def _thresholds(
     """The scores that other thresholds would give, as a plot and a table."""
     assert scored.odds is not None
     best = [answer.text for answer in scored.best]
-    with_answer = [metrics.of_questions(own.truth, best, score) for score in own.pair]
+    with_answer = [
+        metrics.question_scores(own.truth, best, score) for score in own.pair
+    ]
     none = np.array([float(not texts) for texts in own.truth])
     if scored.odds.min() < NO_BEST:  # some question has an answer
         yield _curves(scored, dict(zip(own.names, with_answer, strict=True)), none=none)

@@ -63,7 +63,7 @@ def featurise(
     for number, example in enumerate(examples):
         units = _units(example, tokenizer, by_words)
         label = example.label or Entities(())
-        spans = of_units(label.spans, units.places)
+        spans = unit_spans(label.spans, units.places)
         tag_ids = writer.ids(spans, len(units.pieces))
         sizes = np.array([len(pieces) for pieces in units.pieces], np.int64)
         cut = windows(sizes, room, doc_stride)
@@ -193,7 +193,7 @@ def _keys(units: Units, text: str, unknown: int) -> np.ndarray:
     return np.array([hash((*values,)) for values in own], np.int64)
 
 
-def of_units(spans: Sequence[Span], places: np.ndarray) -> list[Span]:
+def unit_spans(spans: Sequence[Span], places: np.ndarray) -> list[Span]:
     """Converts character spans to unit spans; drops those not aligned with units."""
     starts = {start: number for number, start in enumerate(places[:, 0].tolist())}
     ends = {end: number + 1 for number, end in enumerate(places[:, 1].tolist())}

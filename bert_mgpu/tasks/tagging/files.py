@@ -13,8 +13,8 @@ from bert_mgpu.tasks.files import Columns, TableColumns, TaskFiles
 from bert_mgpu.tasks.task_keys import FILES
 
 TYPE = "tags"
-OF_MODEL = ("repair_bio", "units")  # the others describe only the files
-KEYS = ("scheme", "token_pattern", *OF_MODEL)
+MODEL_KEYS = ("repair_bio", "units")  # the others describe only the files
+KEYS = ("scheme", "token_pattern", *MODEL_KEYS)
 _CONLL, _JSON = "conll", "jsonl"
 
 

@@ -27,7 +27,7 @@ def conll(
     lines = [*read_lines(path, encoding_of(columns))]
     first = {example.line: example for example in examples}
     if scheme is None:
-        of_words = {
+        word_lines = {
             number + index
             for number, example in first.items()
             for index in range(len(example.words or ()))
@@ -35,7 +35,7 @@ def conll(
         scheme = bio.scheme_of(
             _cells(line)[0::2][int(column)]
             for number, line in lines
-            if number in of_words
+            if number in word_lines
         )
     written: dict[int, str] = {}
     for number, example in first.items():

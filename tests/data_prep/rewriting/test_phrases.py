@@ -178,7 +178,7 @@ def test_the_side_of_an_ad_follows_from_its_hash_and_the_seed():
     hashes = np.random.default_rng(6).integers(0, 2**64, 40_000, np.uint64)
 
     def side(share, seed):
-        return Cutting("，", 1, None, dev_share=share, seed=seed).of_dev(hashes)
+        return Cutting("，", 1, None, dev_share=share, seed=seed).is_dev(hashes)
 
     share = side(0.1, 1).mean()
     assert abs(share - 0.1) < 4 * (0.09 / len(hashes)) ** 0.5

@@ -138,7 +138,7 @@ MUTANTS: list[Mutant] = [
     Mutant("rows of another --max_insert are used", "tasks/rewriting/family.py",
            'return {"max_insert": config.max_insert}', "return {}", _FAMILY),
     Mutant("flags of other types are passed over", "tasks/registry.py",
-           "useless = _of_other_types(files.task_type) |", "useless =", _USELESS),
+           "useless = _flags_of_other_types(files.task_type) |", "useless =", _USELESS),
     Mutant("windows may be truncated", "tasks/registry.py",
            "if family.has_windows:", "if False:", _USELESS),
     Mutant("a context may be the target", "tasks/rewriting/files.py",

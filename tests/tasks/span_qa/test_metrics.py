@@ -64,7 +64,7 @@ def test_the_best_of_several_answers_counts(official):
         for text, texts in zip(said, truth, strict=True)
     ]
     for column, score in enumerate((metrics.exact, metrics.f1)):
-        found = metrics.of_questions(truth, said, score)
+        found = metrics.question_scores(truth, said, score)
         assert found.tolist() == [pair[column] for pair in wanted]
 
 

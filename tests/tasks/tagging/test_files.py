@@ -138,8 +138,8 @@ def test_a_task_json_beside_a_trained_model(tmp_path):
     """What the file leaves out is as the model was trained; what it says goes first."""
     values = {"type": "tags", "train": "a.txt", "token_pattern": "(.)1"}
     (tmp_path / "task.json").write_text(json.dumps(values))
-    of_model = {**values, "name": "mine", "units": "words", "repair_bio": "begin"}
-    of_model |= {"scheme": "bioes"}  # of the files of its training alone
+    model_values = {**values, "name": "mine", "units": "words", "repair_bio": "begin"}
+    model_values |= {"scheme": "bioes"}  # of the files of its training alone
     config = FinetuneConfig(task_name="mine", data_dir=str(tmp_path))
     for known, wanted in (
         ({}, {"units": "words", "repair_bio": "begin", "token_pattern": "(.)1"}),
@@ -147,13 +147,13 @@ def test_a_task_json_beside_a_trained_model(tmp_path):
         ({"name": "other"}, {"token_pattern": "(.)1"}),
         ({"type": "single"}, {"token_pattern": "(.)1"}),
     ):
-        trained = TrainedTask(pathlib.Path("run.json"), {**of_model, **known}, {})
+        trained = TrainedTask(pathlib.Path("run.json"), {**model_values, **known}, {})
         asked = dataclasses.replace(config, trained_task=trained)
         options = registry.find_task_files(asked).options
         assert {**options, **wanted} == options
         assert ("units" in options) == ("units" in wanted)
         assert "scheme" not in options
-    bad = TrainedTask(pathlib.Path("run.json"), {**of_model, "units": 7}, {})
+    bad = TrainedTask(pathlib.Path("run.json"), {**model_values, "units": 7}, {})
     with pytest.raises(UserError, match=r"run.json: 'units' is 7"):
         registry.find_task_files(dataclasses.replace(config, trained_task=bad))
 

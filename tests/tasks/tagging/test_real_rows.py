@@ -114,7 +114,7 @@ def test_scores_of_real_sets_are_those_of_seqeval(name):
         places = np.array(
             example.words or [(i, i + 1) for i in range(len(example.text_a))]
         )
-        spans = dataset.of_units(example.label.spans, places)
+        spans = dataset.unit_spans(example.label.spans, places)
         truth.append(bio.write_tags(spans, len(places), "bio"))
         drawn.append(
             [str(draw.choice(tags)) if draw.random() < 0.1 else t for t in truth[-1]]
