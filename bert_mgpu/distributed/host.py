@@ -89,9 +89,9 @@ def keep_freed_memory() -> None:
     """Makes malloc keep freed memory for the next tensors of a run on the CPU.
 
     By default glibc returns each large block to the kernel, which hands it out again
-    page by page, filled with zeros: a fifth of the time of a training step on 2 cores.
-    Call it before the threads that allocate start: each may have its own arena. What
-    the user's environment says of malloc has priority; without glibc nothing changes.
+    page by page, filled with zeros: a seventh of the time of a training step on two
+    cores. Call it before the threads that allocate start: each may have its own arena.
+    The user's settings of malloc have priority; without glibc nothing changes.
     """
     names = [*os.environ, os.environ.get("GLIBC_TUNABLES", "")]
     if any(map(_USERS.search, names)):
