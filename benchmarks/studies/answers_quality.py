@@ -4,11 +4,10 @@
     python -m benchmarks.studies.answers_quality show   # the table of what is there
 
 Trains with the 3,219 questions of cmrc2018's dev set and scores its trial set, with
-windows of 384 tokens that begin every 256, one epoch in float32. Each row is a
-training of some 100 minutes on two idle cores of AMD EPYC, which have no instructions
-for bfloat16: by run_squad_mgpu.py, or by
-transformers' BertForQuestionAnswering in a loop of torch with the settings of its
-Trainer. Both have the same windows, grouped by length, the same steps and learning
+windows of 384 tokens that begin every 256, one epoch in bfloat16. Each row is a
+training of 35 to 70 minutes on two idle cores of AMD EPYC that multiply in bfloat16: by
+run_squad_mgpu.py, or by transformers' BertForQuestionAnswering in a loop of torch with
+the settings of its Trainer. Both have the same windows, grouped by length, the same steps and learning
 rates, and begin with the same weights, the head included; the answers are chosen from
 the logits of both by the same code. It may be killed at any time: the same command goes
 on. Results are appended to benchmarks/results/answers_quality.json. Needs ../shared
@@ -47,7 +46,7 @@ from bert_mgpu.tasks.span_qa.task import SpanQa
 WORK = ROOT / "build" / "answers_quality"
 OURS, THEIRS = "bert_mgpu", "transformers"
 LENGTH, STRIDE, BATCH, RATE, WARMUP = 384, 256, 16, 1e-4, 0.1
-PRECISION = "float32"
+PRECISION = "bfloat16"
 SCORES = ("cmrc_em", "cmrc_f1")
 _SAVED_EVERY = 50  # steps of a row, which then may be killed
 
