@@ -140,12 +140,9 @@ def ours_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Conte
     texts = _texts(data, _FEW if one_by_one else _MANY, shape.length)
     task, settings = _task(shape, texts), _settings(shape, streams=one_by_one)
     towers, rounds = towers_of(task, shape, {}), list[int]()
-    masks = list[tuple[int, int]]()  # for each pass: rows, and masks of a row
     known = list[PassShape]()
 
     def passed(rows: Any) -> Any:
-        if len(rows.target_counts):
-            masks.append((min(len(rows), shape.batch), int(rows.target_counts.max())))
         return forward(rows, towers, settings, note=lambda text: None, known=known)
 
     def step(numbers: list[int]) -> float:
@@ -157,8 +154,8 @@ def ours_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Conte
         return float(sum(map(len, task.decide(scored).texts)))
 
     def report() -> dict[str, Any]:
-        words = max(rows * count for rows, count in masks)
-        size = words * 4 * len(texts.tokenizer.tokens)
+        size = max(one.real_targets or one.rows.rows * one.targets for one in known)
+        size *= 4 * len(texts.tokenizer.tokens)
         return {
             "mean_rounds": sum(rounds) / len(rounds),
             "word_logits_mb": round(size / 2**20, 1),

@@ -149,7 +149,7 @@ def trains_rows(
     placements = map(order.placement, itertools.count())
     rounds = windows(placements, lambda one: one.numbers.shape[1] * one.length)
     shapes = {
-        (*one.numbers.shape, one.length, one.targets): one
+        (*one.numbers.shape, one.length, one.targets, one.real_targets): one
         for one in itertools.chain(*rounds)
     }
     return Contestant(

@@ -27,6 +27,7 @@ class Example:
 
 
 POSITIONS = "masked_lm_positions"
+REAL_TARGETS = "masked_lm_real"
 
 
 class Ragged(NamedTuple):

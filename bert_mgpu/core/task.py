@@ -17,7 +17,8 @@ from bert_mgpu.core.rows import Example, Outputs, Rows
 # B rows and T tokens: input_ids, input_mask, segment_ids int32 [B, T];
 # label_ids [B, ...], as its task says; is_real_example float32 [B], 0 for rows that
 # only fill the batch; masked_lm_positions, masked_lm_ids int32 [B, P],
-# masked_lm_weights float32 [B, P].
+# masked_lm_weights float32 [B, P]; masked_lm_real int32 [M], where among the B * P the
+# real ones are, -1 behind the last one (absent: all may be real).
 Batch = Mapping[str, Any]
 Params = Mapping[str, Any]  # name as in a Google TF1 checkpoint -> tensor
 # Runs the model over rows, in all processes together. Returns {} if there are none.

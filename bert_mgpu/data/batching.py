@@ -41,13 +41,6 @@ def widths_for(longest: np.ndarray, max_length: int, worth: float) -> list[int]:
     return [min(width, max_length) for width in widths]
 
 
-def max_targets_up_to(
-    width: int, lengths: np.ndarray, target_counts: np.ndarray
-) -> int:
-    """The largest number of targets in any row of at most `width` tokens."""
-    return int(target_counts[lengths <= width].max(initial=0))
-
-
 class TrainingOrder:
     """The rows that each step trains on, and their placement in its batch."""
 
@@ -85,7 +78,7 @@ class TrainingOrder:
         self._sorted = functools.lru_cache(maxsize=1)(self._sorted_window)
         # Cached for the few widths there are, since each takes a search over all rows.
         self._most_targets = functools.cache(
-            lambda width: max_targets_up_to(width, lengths, self._target_counts)
+            lambda width: int(self._target_counts[lengths <= width].max(initial=0))
         )
         epoch = len(lengths) // self._batch
         if random_numbers != "numpy":  # older runs chose shapes by their own seed
@@ -106,12 +99,11 @@ class TrainingOrder:
                 worth = BATCHES_SAVED_PER_WIDTH * len(groups) / epoch
                 self._widths = widths_for(needed, max_length, worth)
         self._widths = [whole_width(width, segment) for width in self._widths]
-        self._shapes: list[packing.Shape] = []
-        if padding == "pack":
-            self._shapes, self._targets = self._packed_shapes(groups), 0
-            placements = [self._packed(step, self._shapes) for step in steps]
-            most_targets = [placed.targets for placed in placements if placed]
-            self._targets = max(most_targets, default=0)
+        self._shapes = self._packed_shapes(groups) if padding == "pack" else []
+        self._targets = 0  # P of packed rows
+        self._real_targets: dict[int, int] = {}  # M by length
+        if self._target_counts.any():
+            self._choose_targets(steps)
         self._seed = seed
         self._sorted.cache_clear()
 
@@ -132,6 +124,18 @@ class TrainingOrder:
             return []
         more = shape.rows + -(-shape.rows // 8)
         return [shape, shape._replace(rows=more)]
+
+    def _choose_targets(self, steps: range) -> None:
+        """Chooses P of packed rows, and M, that suffice for almost all steps."""
+        placements = [self.placement(step) for step in steps]
+        packed = (
+            placed.targets for placed in placements if placed.numbers.shape[2] > 1
+        )
+        self._targets = max(packed, default=0)
+        for placed in placements:
+            real = packing.with_spare(self._most(placed).tower)
+            most = max(real, self._real_targets.get(placed.length, 0))
+            self._real_targets[placed.length] = most
 
     @property
     def compilations(self) -> int:
@@ -155,7 +159,7 @@ class TrainingOrder:
 
     def _one_per_row(self, numbers: np.ndarray, length: int) -> Placement:
         placed = packing.one_per_row(numbers, self._towers, length)
-        return placed._replace(targets=self._most_targets(length))
+        return self._with_real(placed._replace(targets=self._most_targets(length)))
 
     def _packed(self, step: int, shapes: list[packing.Shape]) -> Placement | None:
         """A packed batch, or None if the rows do not fit into any of the shapes."""
@@ -165,10 +169,19 @@ class TrainingOrder:
         if placed is None:
             return None
         # A batch with more targets than any of the sample costs one more compilation.
-        need = packing.rounded(
-            packing.most_targets(placed.numbers, self._target_counts)
-        )
-        return placed._replace(targets=max(need, self._targets))
+        need = packing.rounded(self._most(placed).row)
+        return self._with_real(placed._replace(targets=max(need, self._targets)))
+
+    def _with_real(self, placed: Placement) -> Placement:
+        """The batch with M, unless it has more real targets, or M saves nothing."""
+        most = placed.most_real_targets
+        real = self._real_targets.get(placed.length, most)
+        if real >= most or self._most(placed).tower > real:
+            return placed
+        return placed._replace(real_targets=real)
+
+    def _most(self, placed: Placement) -> packing.MostTargets:
+        return packing.most_targets(placed.numbers, self._target_counts)
 
     def _numbers(self, step: int) -> np.ndarray:
         rows = len(self._lengths)

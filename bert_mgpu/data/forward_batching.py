@@ -5,6 +5,8 @@ Letters as in batching.py.
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -14,10 +16,9 @@ from bert_mgpu.core.rng.shuffles import SHUFFLES
 from bert_mgpu.data import packing
 from bert_mgpu.data.batching import (
     BATCHES_SAVED_PER_WIDTH,
-    max_targets_up_to,
     widths_for,
 )
-from bert_mgpu.data.packing import EMPTY, Placement, Shape
+from bert_mgpu.data.packing import EMPTY, MostTargets, Placement, Shape
 
 _SAMPLE = 300  # rows from which the packed shape is chosen
 _SHORTEST = 8  # tokens of a row in a stream; shorter ones are padded
@@ -31,11 +32,13 @@ class PassShape(NamedTuple):
 
     rows: Shape
     targets: int  # P
+    real_targets: int | None = None  # M; None: R * P
 
     @classmethod
     def of(cls, placement: Placement) -> PassShape:
         _, rows, examples = placement.numbers.shape
-        return cls(Shape(rows, placement.length, examples), placement.targets)
+        shape = Shape(rows, placement.length, examples)
+        return cls(shape, placement.targets, placement.real_targets)
 
 
 def forward_placements(
@@ -77,9 +80,13 @@ def forward_placements(
     again = [*_again(compiled, lengths, towers, target_counts=target_counts)]
     if not again:
         return best
-    placed = min(again, key=_tokens)
+    placed = min(again, key=_cost)
     worth = (1 + _MORE_TOKENS) * _tokens(best) + _tokens(placed[:1])
     return placed if _tokens(placed) <= worth else best
+
+
+def _cost(placements: list[Placement]) -> tuple[int, int]:
+    return _tokens(placements), placements[0].most_real_targets
 
 
 def _again(
@@ -90,18 +97,29 @@ def _again(
     target_counts: np.ndarray,
 ) -> Iterator[list[Placement]]:
     """Yields the placements of all rows in each compiled shape that can hold them."""
-    for shape, targets in compiled:
+    for shape, targets, real in compiled:
         if lengths.max() > shape.length:
             continue
         rows = packing.fill_rows(lengths, shape.length, shape.examples_per_row)
         placed = _in_batches(rows, lengths, towers, shape=shape)
-        if _most_targets(placed, target_counts) <= targets:
-            yield [each._replace(targets=targets) for each in placed]
+        most = _most_targets(placed, target_counts)
+        if most.row <= targets:
+            real = None if real is None or most.tower > real else real
+            yield [each._replace(targets=targets, real_targets=real) for each in placed]
 
 
-def _most_targets(placements: list[Placement], counts: np.ndarray) -> int:
-    """The largest number of targets in any row of tokens."""
-    return max(packing.most_targets(each.numbers, counts) for each in placements)
+def _most_targets(placements: list[Placement], counts: np.ndarray) -> MostTargets:
+    """The largest numbers of targets in any of these batches."""
+    found = [packing.most_targets(each.numbers, counts) for each in placements]
+    return MostTargets(max(m.row for m in found), max(m.tower for m in found))
+
+
+def _with_targets(placements: list[Placement], counts: np.ndarray) -> list[Placement]:
+    """Batches of one shape, with places for their targets and some more."""
+    most = _most_targets(placements, counts)
+    spare = packing.with_spare(most.tower)
+    real = spare if spare < placements[0].numbers.shape[1] * most.row else None
+    return [each._replace(targets=most.row, real_targets=real) for each in placements]
 
 
 def stream_placements(
@@ -166,14 +184,12 @@ def _sorted_rows(
     order = np.concatenate([order, np.full(full - len(order), EMPTY)])
     batches = order.reshape(-1, size)
     widths = widths_for(lengths[batches[:, 0]], max_length, BATCHES_SAVED_PER_WIDTH)
-    targets = {
-        width: max_targets_up_to(width, lengths, target_counts) for width in widths
-    }
     width_of = [next(w for w in widths if w >= lengths[ns[0]]) for ns in batches]
-    return [
-        packing.one_per_row(numbers, towers, width)._replace(targets=targets[width])
-        for numbers, width in zip(batches, width_of, strict=True)
-    ]
+    found, pairs = list[Placement](), zip(width_of, batches, strict=True)
+    for width, own in itertools.groupby(pairs, operator.itemgetter(0)):
+        placed = [packing.one_per_row(numbers, towers, width) for _, numbers in own]
+        found += _with_targets(placed, target_counts)
+    return found
 
 
 def _packed_rows(
@@ -197,8 +213,7 @@ def _packed_rows(
     batches = -(-needed // per_tower)
     shape = shape._replace(rows=-(-needed // batches))  # no batch is nearly empty
     placed = _in_batches(rows, lengths, towers, shape=shape)
-    most = _most_targets(placed, target_counts)
-    return [each._replace(targets=most) for each in placed]
+    return _with_targets(placed, target_counts)
 
 
 def _tokens(placements: list[Placement]) -> int:

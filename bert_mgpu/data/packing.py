@@ -1,7 +1,8 @@
 """The placement of the examples of a batch: one per row, or several packed into one.
 
 Letters: N towers, R rows of tokens per tower, at most S examples per row, T tokens and
-P targets per row. An example never crosses the end of a row.
+P targets per row, of which at most M of a tower are real. An example never crosses the
+end of a row.
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ class Placement(NamedTuple):
     offsets: np.ndarray  # tokens before the example in its row
     length: int  # T
     targets: int = 0  # P
+    real_targets: int | None = None  # M, of a tower; None: R * P
+
+    @property
+    def most_real_targets(self) -> int:
+        """The real targets of a tower that there is a place for."""
+        if self.real_targets is not None:
+            return self.real_targets
+        return self.numbers.shape[1] * self.targets
 
     def share(self, towers: range, total_towers: int) -> Placement:
         """The part for these towers, if split evenly over `total_towers`."""
@@ -129,13 +138,23 @@ def place_rows(
     return Placement(placed, offsets, shape.length)
 
 
-def most_targets(numbers: np.ndarray, counts: np.ndarray) -> int:
-    """The largest number of targets in any row of tokens.
+class MostTargets(NamedTuple):
+    """The largest numbers of targets in a batch."""
 
-    numbers: int64 [N, R, S], EMPTY allowed; counts: int, targets of each example.
-    """
+    row: int  # of a row of tokens
+    tower: int
+
+
+def most_targets(numbers: np.ndarray, counts: np.ndarray) -> MostTargets:
+    """numbers: int64 [N, R, S], EMPTY allowed; counts: int, targets of each example."""
     by_example = np.where(numbers == EMPTY, 0, counts[numbers % len(counts)])
-    return int(by_example.sum(-1).max())
+    by_row = by_example.sum(-1)
+    return MostTargets(int(by_row.max()), int(by_row.sum(-1).max()))
+
+
+def with_spare(targets: int) -> int:
+    """A number of real targets that suffices for other batches, too, almost surely."""
+    return int(rounded(targets * 5 // 4))
 
 
 def rounded(length: Any, multiple: int = 8) -> Any:

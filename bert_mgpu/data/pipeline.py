@@ -14,7 +14,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bert_mgpu.core.rows import POSITIONS, Features, Outputs, Ragged, Rows
+from bert_mgpu.core.rows import (
+    POSITIONS,
+    REAL_TARGETS,
+    Features,
+    Outputs,
+    Ragged,
+    Rows,
+)
 from bert_mgpu.data.batching import Batching, TrainingOrder
 from bert_mgpu.data.packing import EMPTY, Placement
 
@@ -29,8 +36,9 @@ def collate(rows: Rows, placement: Placement) -> dict[str, np.ndarray]:
     the number of the token's example in its row, from 1; every dense column
     [N, R * S, ...]; `is_real_example` float32 [N, R * S]. If S > 1 also
     `position_ids` [N, R, T], from 0 in each example, and `first_tokens` [N, R, S],
-    where each example starts. If P > 0 also every target column [N, R, P], and
-    `masked_lm_weights`, 1 where there is a target.
+    where each example starts. If P > 0 also every target column [N, R, P],
+    `masked_lm_weights`, 1 where there is a target, and if the placement has M,
+    `masked_lm_real` int32 [N, M], where these are among the R * P, then -1.
     """
     towers, per_tower, per_row = placement.numbers.shape
     shape = (towers, per_tower, placement.length)
@@ -85,6 +93,12 @@ def _targets(
         filled = np.zeros(shape, dtype).reshape(-1, placement.targets)
         filled[rows, in_row] = values
         batch[name] = filled.reshape(shape)
+    if placement.real_targets is not None:
+        towers, row_of_tower = np.divmod(rows, shape[1])
+        in_tower = np.arange(len(rows)) - np.searchsorted(towers, towers)
+        real = np.full((shape[0], placement.real_targets), -1, np.int32)
+        real[towers, in_tower] = row_of_tower * placement.targets + in_row
+        batch[REAL_TARGETS] = real
     return batch
 
 

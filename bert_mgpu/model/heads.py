@@ -5,9 +5,12 @@ Shapes: B batch, R rows of T tokens, H width, C classes, M masked tokens, V voca
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
-from bert_mgpu.core.task import DropoutKey, Params
+from bert_mgpu.core.rows import REAL_TARGETS
+from bert_mgpu.core.task import Batch, DropoutKey, Params
 from bert_mgpu.model import bert, layers
 from bert_mgpu.model.config import BertConfig
 
@@ -92,6 +95,25 @@ def span_losses(
     places += first_tokens[..., None]
     losses = cross_entropy(tf.transpose(own, [0, 1, 3, 2]), places)  # [R, S, 2]
     return tf.reshape(tf.reduce_mean(losses, -1), [-1])
+
+
+class MaskedTokens(NamedTuple):
+    """The masked tokens of a batch whose targets have the shape [R, P]."""
+
+    index: tf.Tensor  # int32 [M], among the R * P
+    ids: tf.Tensor  # int32 [M], the true tokens
+    weights: tf.Tensor  # float32 [M], 0 at padding
+
+
+def masked_tokens(batch: Batch) -> MaskedTokens:
+    """The masked tokens that may be real: far fewer than R * P if rows differ."""
+    ids = tf.reshape(batch["masked_lm_ids"], [-1])
+    weights = tf.reshape(batch["masked_lm_weights"], [-1])
+    if REAL_TARGETS not in batch:
+        return MaskedTokens(tf.range(layers.shape_list(ids)[0]), ids, weights)
+    index = tf.maximum(batch[REAL_TARGETS], 0)
+    real = tf.cast(batch[REAL_TARGETS] >= 0, weights.dtype)
+    return MaskedTokens(index, tf.gather(ids, index), tf.gather(weights, index) * real)
 
 
 def masked_lm_logits(

@@ -57,7 +57,7 @@ def activation_bytes(
     ) * square
 
 
-def masked_lm_bytes(config: BertConfig, targets: int) -> float:
+def masked_lm_bytes(config: BertConfig, targets: float) -> float:
     """Bytes for predicting `targets` masked tokens: logits, probabilities, gradient."""
     return 3.0 * 4 * targets * config.vocab_size
 

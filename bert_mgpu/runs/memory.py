@@ -15,10 +15,13 @@ from bert_mgpu.runs.run import Run
 from bert_mgpu.training import precision, rules
 
 
-def by_part(run: Run, rows: int, length: int, *, targets: int = 0) -> dict[str, float]:
+def by_part(
+    run: Run, rows: int, length: int, *, targets: float = 0
+) -> dict[str, float]:
     """The bytes of a device that training needs beyond TensorFlow's own, by part.
 
-    rows, length: of the widest batch of one tower; targets: masked words per row.
+    rows, length: of the widest batch of one tower; targets: masked words per row, on
+    average.
     """
     config = run.config
     specs = run.task.param_specs()

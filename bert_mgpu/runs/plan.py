@@ -59,7 +59,8 @@ def show(run: Run) -> None:
     _show("parameters", _parameters(run))
     order, mean_tokens = orders[config.padding], tokens[config.padding]
     widest = order.widest()
-    count, targets = widest.numbers.shape[1], widest.targets
+    count = widest.numbers.shape[1]
+    targets = widest.most_real_targets / count
     _show("memory", _memory(run, count, widest.length, targets=targets))
     usual = min(
         map(order.placement, range(min(_SAMPLED_STEPS, plan.steps))),
@@ -167,7 +168,7 @@ def _parameters(run: Run) -> Iterator[str]:
     yield f"{sum(sizes.values()):,} values, {trained:,} of them trained"
 
 
-def _memory(run: Run, rows: int, length: int, *, targets: int = 0) -> Iterator[str]:
+def _memory(run: Run, rows: int, length: int, *, targets: float = 0) -> Iterator[str]:
     config, parts = run.config, memory.by_part(run, rows, length, targets=targets)
     free = devices.free_memory(run.devices)  # beyond what the towers already take
     total = math.inf if free is None else parts["weights"] + parts["slots"] + free

@@ -70,7 +70,8 @@ def passed(lengths, targets=None, compiled=(), rows=4):
     numbers = np.concatenate([batch.numbers.reshape(-1) for batch in placements])
     assert sorted(numbers[numbers != packing.EMPTY]) == [*range(len(lengths))]
     for batch in placements:
-        assert packing.most_targets(batch.numbers, counts) <= batch.targets
+        most = packing.most_targets(batch.numbers, counts)
+        assert most.row <= batch.targets and most.tower <= batch.most_real_targets
     return placements
 
 

@@ -65,14 +65,15 @@ def forward_of(task, params, *, packed=False):
 
 
 def placed(rows, *, packed=False):
-    """One row each, or several in a row."""
+    """One row each, or several in a row, with few places for masks."""
     numbers, counts = np.arange(len(rows)), rows.target_counts
     if not packed:
         alone = packing.one_per_row(numbers, 1, LENGTH)
         return alone._replace(targets=int(counts.max()))
     shape = packing.Shape(rows=len(rows), length=2 * LENGTH, examples_per_row=6)
     found = packing.pack(numbers, rows.lengths, 1, shapes=[shape])
-    return found._replace(targets=packing.most_targets(found.numbers, counts))
+    most = packing.most_targets(found.numbers, counts)
+    return found._replace(targets=most.row, real_targets=most.tower + 2)
 
 
 TASK = {

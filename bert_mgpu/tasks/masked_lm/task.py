@@ -1,7 +1,7 @@
 """Masked language model and next sentence prediction, as in google-research/bert.
 
 Shapes: R rows of tokens, S examples per row, B = R * S examples, P masked tokens per
-row, M = R * P, V tokens in the vocabulary.
+row, M <= R * P those that may be real, V tokens in the vocabulary.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _NEW_HEAD_WARNING = (
 class _Losses(NamedTuple):
     """-log p of each masked token and each example, and whether p is the largest."""
 
+    tokens: heads.MaskedTokens
     masked: tf.Tensor  # float32 [M]
     masked_hit: tf.Tensor  # bool [M]
     next: tf.Tensor | None  # float32 [B]
@@ -84,8 +85,7 @@ class Pretraining:
     ) -> dict[str, tf.Tensor]:
         batch = _with_targets(batch)
         losses = self._losses(params, batch, dropout_key)
-        weights = tf.reshape(batch[WEIGHTS], [-1])
-        sums = {MASKED: tf.reduce_sum(losses.masked * weights)}
+        sums = {MASKED: tf.reduce_sum(losses.masked * losses.tokens.weights)}
         if losses.next is not None:
             sums[NEXT] = tf.reduce_sum(losses.next * batch["is_real_example"])
         return sums
@@ -94,16 +94,17 @@ class Pretraining:
         """Sums for each example: float32 [B]."""
         batch = _with_targets(batch)
         losses = self._losses(params, batch, None)
-        weights = batch[WEIGHTS]  # [R, P]
+        tokens = losses.tokens
         # The input mask numbers the examples of a row from 1.
         per_row = bert.first_tokens(batch).shape[1]
         index = tf.gather(batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1
-        rows = tf.range(weights.shape[0])[:, None]
-        examples = tf.reshape(rows * per_row + index, [-1])  # [M]
+        rows = tf.range(index.shape[0])[:, None]
+        examples = tf.reshape(rows * per_row + index, [-1])  # [R * P]
+        examples = tf.gather(examples, tokens.index)  # [M]
 
         def sums_per_example(values: tf.Tensor) -> tf.Tensor:
-            weighted = tf.cast(values, tf.float32) * tf.reshape(weights, [-1])
-            n_examples = weights.shape[0] * per_row
+            weighted = tf.cast(values, tf.float32) * tokens.weights
+            n_examples = index.shape[0] * per_row
             return tf.math.unsorted_segment_sum(weighted, examples, n_examples)
 
         sums = {
@@ -132,19 +133,20 @@ class Pretraining:
         first_hidden, masked_hidden = tf.split(
             hidden, [positions.shape[1] - masked.shape[1], masked.shape[1]], 1
         )
-        width = hidden.shape[-1]
+        width, tokens = hidden.shape[-1], heads.masked_tokens(batch)
+        masked_hidden = tf.reshape(masked_hidden, [-1, width])
         logits = heads.masked_lm_logits(
-            params, self._config, tf.reshape(masked_hidden, [-1, width])
+            params, self._config, tf.gather(masked_hidden, tokens.index)
         )  # [M, V]
-        masked_ids = tf.reshape(batch["masked_lm_ids"], [-1])
-        masked_losses = heads.cross_entropy(logits, masked_ids)
-        masked_hits = tf.argmax(logits, -1, tf.int32) == masked_ids
+        masked_losses = heads.cross_entropy(logits, tokens.ids)
+        masked_hits = tf.argmax(logits, -1, tf.int32) == tokens.ids
         if not self._next_sentence:
-            return _Losses(masked_losses, masked_hits, None, next_hit=None)
+            return _Losses(tokens, masked_losses, masked_hits, None, next_hit=None)
         pooled = bert.pool(params, tf.reshape(first_hidden, [-1, width]))
         next_logits = heads.next_sentence_logits(params, pooled)  # [B, 2]
         label_ids = batch["next_sentence_labels"]
         return _Losses(
+            tokens,
             masked_losses,
             masked_hits,
             heads.cross_entropy(next_logits, label_ids),

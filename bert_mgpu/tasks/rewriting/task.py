@@ -1,6 +1,7 @@
 """Rewriting: which tokens are kept, and what is written between them.
 
-Shapes: R rows, T tokens, H width, C tags (see `tags`), P masks of a row, V vocabulary.
+Shapes: R rows, T tokens, H width, C tags (see `tags`), P masks of a row, M masks of a
+batch, V vocabulary.
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ from bert_mgpu.tasks.rewriting import (
     report,
     tags,
 )
-from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
 from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS
 from bert_mgpu.tasks.rewriting.files import TYPE
 from bert_mgpu.tasks.rewriting.filling import LOSSES, WORD_SCORES, WORDS, Vocabulary
@@ -110,9 +110,10 @@ class Rewriting(FinetuningTask):
         sums = {TAG_LOSS: tf.reduce_sum(heads.token_losses(logits, batch["tag_ids"]))}
         if POSITIONS not in batch:
             return sums | {MASKED_LOSS: tf.constant(0.0)}
-        words = self._word_logits(params, batch, hidden)  # [R, P, V]
-        losses = heads.cross_entropy(words, batch[MASKED_IDS])
-        return sums | {MASKED_LOSS: tf.reduce_sum(losses * batch["masked_lm_weights"])}
+        masks = heads.masked_tokens(batch)
+        logits = self._word_logits(params, hidden, _places(batch, masks))  # [M, V]
+        losses = heads.cross_entropy(logits, masks.ids)
+        return sums | {MASKED_LOSS: tf.reduce_sum(losses * masks.weights)}
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
         """tag_scores: log p of the tags of each token, float32 [R, T, C].
@@ -131,15 +132,24 @@ class Rewriting(FinetuningTask):
                 WORD_SCORES: tf.zeros([rows, length, 2]),
                 LOSSES: tf.zeros([rows, length]),
             }
-        scores = tf.nn.log_softmax(self._word_logits(params, batch, hidden))
-        words = self._best_words(scores, batch)  # [R, P, 2]
-        own = tf.gather(scores, words, batch_dims=2)
-        losses = -tf.gather(scores, batch[MASKED_IDS], batch_dims=2)
-        return found | {
-            WORDS: _at_masks(words, batch),
-            WORD_SCORES: _at_masks(own, batch),
-            LOSSES: _at_masks(losses, batch),
+        masks = heads.masked_tokens(batch)
+        places = _places(batch, masks)
+        scores = tf.nn.log_softmax(self._word_logits(params, hidden, places))  # [M, V]
+        words = self._best_words(scores, batch, places)  # [M, 2]
+        values = {
+            WORDS: words,
+            WORD_SCORES: tf.gather(scores, words, batch_dims=1),
+            LOSSES: -tf.gather(scores, masks.ids, batch_dims=1),
         }
+
+        def by_token(own: tf.Tensor) -> tf.Tensor:  # [M, ...] -> [R, T, ...]
+            weights = tf.reshape(masks.weights, [-1, *[1] * (own.ndim - 1)])
+            own *= tf.cast(weights, own.dtype)  # padding's place is that of a mask
+            inner = own.shape[1:]
+            summed = tf.scatter_nd(places[:, None], own, [rows * length, *inner])
+            return tf.reshape(summed, [rows, length, *inner])
+
+        return found | {name: by_token(own) for name, own in values.items()}
 
     def _encode(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
@@ -153,23 +163,22 @@ class Rewriting(FinetuningTask):
         )[-1]  # [R, T, H]
 
     def _word_logits(
-        self, params: Params, batch: Batch, hidden: tf.Tensor
+        self, params: Params, hidden: tf.Tensor, places: tf.Tensor
     ) -> tf.Tensor:
-        """The logits of the vocabulary at the masks: float32 [R, P, V]."""
-        masked = tf.gather(hidden, batch[POSITIONS], batch_dims=1)  # [R, P, H]
-        rows, masks, width = masked.shape
-        flat = tf.reshape(masked, [rows * masks, width])
-        logits = heads.masked_lm_logits(params, self._config, flat)
-        return tf.reshape(logits, [rows, masks, self._config.vocab_size])
+        """The logits of the vocabulary at these places: float32 [M, V]."""
+        flat = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [R * T, H]
+        return heads.masked_lm_logits(params, self._config, tf.gather(flat, places))
 
-    def _best_words(self, scores: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """The best token, and the best that continues no word: int32 [R, P, 2]."""
+    def _best_words(
+        self, scores: tf.Tensor, batch: Batch, places: tf.Tensor
+    ) -> tf.Tensor:
+        """The best token, and the best that continues no word: int32 [M, 2]."""
         never = self._vocabulary.never
         found = []
         for banned in (never, never | self._vocabulary.continues):
             best = tf.argmax(scores + _HIDDEN * banned.astype("f"), -1, tf.int32)
             if self._choice.insert_from == ROW:
-                own = _best_of_row(scores, batch, banned)
+                own = _best_of_row(scores, batch, places, banned=banned)
                 best = tf.where(own >= 0, own, best)
             found.append(best)
         return tf.stack(found, -1)
@@ -237,25 +246,25 @@ def _mean(losses: np.ndarray) -> float:
     return float(losses.mean()) if len(losses) else 0.0
 
 
-def _at_masks(values: tf.Tensor, batch: Batch) -> tf.Tensor:
-    """Puts values of masks, [R, P, ...], at the masks' positions: [R, T, ...]."""
+def _places(batch: Batch, masks: heads.MaskedTokens) -> tf.Tensor:
+    """The places of masks among the R * T tokens: int32 [M]."""
     rows, length = batch["input_ids"].shape
-    weights = tf.cast(batch["masked_lm_weights"], values.dtype)
-    positions = batch[POSITIONS]  # padding has 0, the position of [CLS]
-    numbers = tf.broadcast_to(tf.range(rows)[:, None], positions.shape)
-    places = tf.stack([numbers, positions], -1)
-    weighted = values * tf.reshape(weights, [*weights.shape, *[1] * (values.ndim - 2)])
-    return tf.scatter_nd(places, weighted, [rows, length, *values.shape[2:]])
+    flat = tf.range(rows)[:, None] * length + batch[POSITIONS]  # [R, P]
+    return tf.gather(tf.reshape(flat, [-1]), masks.index)
 
 
-def _best_of_row(scores: tf.Tensor, batch: Batch, banned: np.ndarray) -> tf.Tensor:
-    """The best token of the mask's own example: int32 [R, P]; -1 if it has none."""
+def _best_of_row(
+    scores: tf.Tensor, batch: Batch, places: tf.Tensor, *, banned: np.ndarray
+) -> tf.Tensor:
+    """The best token of the mask's own example: int32 [M]; -1 if it has none."""
     ids, owners = batch["input_ids"], batch["input_mask"]  # [R, T]
-    own = tf.gather(owners, batch[POSITIONS], batch_dims=1)  # [R, P]
-    is_own = owners[:, None] == own[..., None]  # [R, P, T]
-    is_text = ~tf.gather(banned, ids)[:, None]
-    # scores [R, P, V] of the tokens of the row: [R, P, T]
-    columns = tf.gather(tf.transpose(scores, [0, 2, 1]), ids, batch_dims=1)
-    found = tf.where(is_own & is_text, tf.transpose(columns, [0, 2, 1]), _HIDDEN)
-    best = tf.gather(ids, tf.argmax(found, -1, tf.int32), batch_dims=1)
+    rows = places // ids.shape[1]
+    own_ids = tf.gather(ids, rows)  # [M, T]
+    is_own = (
+        tf.gather(owners, rows) == tf.gather(tf.reshape(owners, [-1]), places)[:, None]
+    )
+    is_text = ~tf.gather(banned, own_ids)
+    own = tf.gather(scores, own_ids, batch_dims=1)  # [M, T]
+    found = tf.where(is_own & is_text, own, _HIDDEN)
+    best = tf.gather(own_ids, tf.argmax(found, -1, tf.int32), batch_dims=1)
     return tf.where(tf.reduce_max(found, -1) > _HIDDEN, best, -1)

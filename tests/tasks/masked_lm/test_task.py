@@ -40,14 +40,19 @@ def features():
 
 
 def placements(features):
-    """One a row, and packed; both have places for targets to spare."""
+    """One a row, and packed; both have places for targets to spare.
+
+    Of the packed ones, only those that may be real are computed.
+    """
     numbers = np.arange(ROWS)
     shape = packing.packed_shape([features.lengths], LONGEST)
     packed = packing.pack(numbers, features.lengths, 1, shapes=[shape])
     most = packing.most_targets(packed.numbers, features.target_counts)
-    assert packed.numbers.shape[2] > 1 and most > 4
+    assert packed.numbers.shape[2] > 1 and most.row > 4
     alone = packing.one_per_row(numbers, 1, LONGEST)
-    return alone._replace(targets=6), packed._replace(targets=most + 3)
+    few = packed._replace(targets=most.row + 3, real_targets=most.tower + 2)
+    assert few.most_real_targets < len(packed.numbers[0]) * few.targets
+    return alone._replace(targets=6), few
 
 
 def one_tower(features, placement):
