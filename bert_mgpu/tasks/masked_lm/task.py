@@ -35,8 +35,8 @@ class _Losses(NamedTuple):
     tokens: heads.MaskedTokens
     masked: tf.Tensor  # float32 [M]
     masked_hit: tf.Tensor  # bool [M]
-    next: tf.Tensor | None  # float32 [B]
-    next_hit: tf.Tensor | None  # bool [B]
+    next: tf.Tensor | None = None  # float32 [B]
+    next_hit: tf.Tensor | None = None  # bool [B]
 
 
 class Pretraining:
@@ -138,18 +138,18 @@ class Pretraining:
         logits = heads.masked_lm_logits(
             params, self._config, tf.gather(masked_hidden, tokens.index)
         )  # [M, V]
-        masked_losses = heads.cross_entropy(logits, tokens.ids)
-        masked_hits = tf.argmax(logits, -1, tf.int32) == tokens.ids
+        losses = _Losses(
+            tokens,
+            masked=heads.cross_entropy(logits, tokens.ids),
+            masked_hit=tf.argmax(logits, -1, tf.int32) == tokens.ids,
+        )
         if not self._next_sentence:
-            return _Losses(tokens, masked_losses, masked_hits, None, next_hit=None)
+            return losses
         pooled = bert.pool(params, tf.reshape(first_hidden, [-1, width]))
         next_logits = heads.next_sentence_logits(params, pooled)  # [B, 2]
         label_ids = batch["next_sentence_labels"]
-        return _Losses(
-            tokens,
-            masked_losses,
-            masked_hits,
-            heads.cross_entropy(next_logits, label_ids),
+        return losses._replace(
+            next=heads.cross_entropy(next_logits, label_ids),
             next_hit=tf.argmax(next_logits, -1, tf.int32) == label_ids,
         )
 
