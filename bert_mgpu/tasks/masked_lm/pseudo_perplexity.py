@@ -111,6 +111,8 @@ class Scoring(Pretraining):
         self._pieces = pieces
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
-        shape = batch[POSITIONS].shape
-        losses = tf.reshape(self._losses(params, batch, None).masked, shape)
-        return {"losses": tf.pad(losses, [[0, 0], [0, self._pieces - shape[1]]])}
+        found, (rows, most) = self._losses(params, batch, None), batch[POSITIONS].shape
+        losses = found.masked * found.tokens.weights
+        places = found.tokens.index[:, None]
+        losses = tf.reshape(tf.scatter_nd(places, losses, [rows * most]), [rows, most])
+        return {"losses": tf.pad(losses, [[0, 0], [0, self._pieces - most]])}

@@ -7,6 +7,7 @@ import tensorflow as tf
 from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.model import params as params_lib
+from bert_mgpu.tasks.masked_lm.pseudo_perplexity import Scoring
 from bert_mgpu.tasks.masked_lm.task import MASKED, NEXT, Pretraining
 from tests.support.marks import GRAPH_AND_RARELY_XLA
 from tests.support.tiny import small_config
@@ -146,6 +147,22 @@ def test_outputs_are_the_sums_of_each_row(features, next_sentence):
             assert loss == pytest.approx(-log[label], abs=1e-5)
             hit = int(following.numpy().argmax() == label)
             assert actual["next_sentence_hits"][row] == hit
+
+
+def test_the_losses_of_each_masked_piece_stand_in_its_row(features):
+    """Also where only the places that may be real are computed."""
+    task = Scoring(CONFIG, LONGEST, pieces=6)
+    params = weights_of(task)
+    alone, _ = placements(features)
+    total = int(features.target_counts.sum())
+    few = alone._replace(real_targets=total + 3)
+    assert few.real_targets < ROWS * few.targets
+    wanted, actual = (
+        task.outputs(params, one_tower(features, placed))["losses"].numpy()
+        for placed in (alone, few)
+    )
+    np.testing.assert_allclose(actual, wanted, rtol=0, atol=1e-5)
+    assert ((actual > 0).sum(1) == features.target_counts).all()
 
 
 @BOTH
