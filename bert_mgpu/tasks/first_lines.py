@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from bert_mgpu.core.text_files import Lines
+from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.text_files import Lines, read_lines
 from bert_mgpu.data import conll, json_lines
+from bert_mgpu.data.tables import TableFormat
 from bert_mgpu.tasks import csv_rows
 from bert_mgpu.tasks.files import LAST, Columns, TaskFiles
 
@@ -80,6 +83,37 @@ def _is_row(columns: Columns, line: str, most: int) -> bool:
         return False
     text = names[columns.text_a]
     return line.strip() == text if form.header else text in (0, LAST)
+
+
+def column_names(path: str, form: TableFormat) -> list[str] | None:
+    """The names of a file's columns, those of its first row; None: it cannot tell."""
+    kind = form.format_of(path)
+    if kind == "parquet":
+        return _parquet_names(path)
+    if kind != JSON_LINES and not (kind in ("tsv", "csv") and form.header):
+        return None
+    try:
+        lines = read_lines(path, form.encoding)
+        if kind == JSON_LINES:
+            lines = json_lines.objects(lines)
+        line = next((text for _, text in lines if text.strip()), "")
+    except UserError:
+        return None  # whoever reads all rows tells why
+    if kind == JSON_LINES:
+        record = object_on(line)
+        return None if record is None else [*record]
+    return line.split("\t") if kind == "tsv" else next(csv.reader([line]), None)
+
+
+def _parquet_names(path: str) -> list[str] | None:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        return None  # as above
+    try:
+        return list(parquet.read_schema(path).names)
+    except (OSError, ArrowException):
+        return None
 
 
 def object_on(line: str) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
@@ -22,6 +22,7 @@ from bert_mgpu.data import tables
 from bert_mgpu.tasks import csv_rows, first_lines
 from bert_mgpu.tasks.files import Columns, TableColumns, TaskFiles
 from bert_mgpu.tasks.first_lines import CONLL, JSON_LINES, TEXT
+from bert_mgpu.tasks.task_keys import COLUMNS
 
 _BESIDE = ("id", "group")  # columns besides the texts
 _KEYS = ("text_a", "text_b", *_BESIDE)
@@ -62,9 +63,10 @@ def find_format(
     if encoding is None:  # new texts may have another source than those of training
         columns = _or_utf_8(columns)
     if asked not in (None, JSON_LINES):
-        return PredictFormat(with_format(task, columns, str(asked)))
+        columns = with_format(task, columns, str(asked))
+        return PredictFormat(columns) if streams else _with_known_id(columns, path)
     if asked is None and not streams and _is_named(columns, path):
-        return PredictFormat(columns)
+        return _with_known_id(columns, path)
     if asked is None and streams and columns.table:
         columns = _stream_columns(task, columns, columns.table)
     lines = read_lines(path, encoding_of(columns), faults)
@@ -94,6 +96,24 @@ def _ungrouped(columns: Columns) -> Columns:
         return columns
     table = columns.table._replace(columns=columns.table.columns[: columns.group])
     return dataclasses.replace(columns, group=None, table=table)
+
+
+def _with_known_id(columns: Columns, path: str) -> PredictFormat:
+    """Without the id column if the file lacks it, since ids are only repeated."""
+    table = columns.table
+    if columns.id is None or table is None or _is_squad(columns):
+        return PredictFormat(columns)
+    name = table.columns[columns.id]
+    known = first_lines.column_names(path, table.form)
+    if not isinstance(name, str) or known is None or name in known:
+        return PredictFormat(columns)
+    cells = {key: getattr(columns, key) for key in COLUMNS if key != "id"}
+    own = {key: cell for key, cell in cells.items() if cell is not None}
+    names = tuple(table.columns[cell] for cell in own.values())
+    numbers: dict[str, Any] = {key: number for number, key in enumerate(own)}
+    table = table._replace(columns=names)
+    without = dataclasses.replace(columns, **numbers, id=None, table=table)
+    return PredictFormat(without, f"{path}: no column {name!r}: rows have no id")
 
 
 def _beginning(lines: Lines, most: int) -> Lines:
@@ -206,7 +226,7 @@ def _record_columns(columns: Columns, kind: str, first: str = "") -> Columns:
     if names["text_a"] not in record and "text_b" not in names:
         others = ("text", "tokens")[: 1 + columns.nested]
         names["text_a"] = next(filter(record.__contains__, others), names["text_a"])
-    if record and _is_squad(columns) and names.get("id") not in record:
+    if record and names.get("id") not in record:  # ids are only repeated
         names.pop("id", None)
     form = tables.TableFormat(kind, encoding=encoding_of(columns))
     return dataclasses.replace(
