@@ -69,3 +69,8 @@ def pick(
         plural = "s" * (len(cells) > 1)
         return ValueError(f"{len(cells)} column{plural}, but column {needed} is needed")
     return [None if number is None else cells[number] for number in numbers]
+
+
+def superfluous(cells: list[str], width: int, advice: str) -> ValueError:
+    """The error for a row with more cells than the header has, `width`."""
+    return ValueError(f"{len(cells)} cells, the header has {width}: {advice}")

@@ -29,7 +29,7 @@ from bert_mgpu.core.text_files import (
 )
 from bert_mgpu.data import columns as column_lib
 from bert_mgpu.data import conll, json_lines, squad_json
-from bert_mgpu.data.columns import Column
+from bert_mgpu.data.columns import Column, superfluous
 from bert_mgpu.data.csv_lines import LONGEST_ROW, MOST_RETRIES, CsvLines
 
 SQUAD = squad_json.FORMAT
@@ -58,7 +58,9 @@ class TableFormat(NamedTuple):
         suffixes = pathlib.Path(path).suffixes
         if suffixes and suffixes[-1] in UNPACK:
             suffixes.pop()
-        return self.format or _SUFFIXES.get("".join(suffixes[-1:]).lower(), "tsv")
+        kind = _SUFFIXES.get("".join(suffixes[-1:]).lower(), "tsv")
+        own = None if self.format == SQUAD and kind == "parquet" else self.format
+        return own or kind
 
     def word_lines(self, path: str | os.PathLike[str]) -> bool:
         """Whether each word of a row has a line of its own."""
@@ -146,13 +148,9 @@ def _tsv(
         elif not line.strip():
             yield number, None
         elif width is not None and any(map(str.strip, cells[width:])):
-            yield number, _superfluous(cells, width, "remove the tabs within a cell")
+            yield number, superfluous(cells, width, "remove the tabs within a cell")
         else:
             yield number, column_lib.pick(cells, numbers)
-
-
-def _superfluous(cells: list[str], width: int, advice: str) -> ValueError:
-    return ValueError(f"{len(cells)} cells, the header has {width}: {advice}")
 
 
 def _csv(
@@ -189,8 +187,7 @@ def _csv(
         elif not "".join(cells).strip() and len(cells) < 2:
             yield number, None
         elif width is not None and any(map(str.strip, cells[width:])):
-            advice = "put one with commas into quotes"
-            yield number, _superfluous(cells, width, advice)
+            yield number, superfluous(cells, width, "put one with commas into quotes")
         else:
             yield number, column_lib.pick(cells, numbers)
 
@@ -245,9 +242,9 @@ def _squad(
             yield number, _record_cells(own, names, may_lack) if own.strip() else None
     if found is None:
         return
-    for name in names:
-        if name not in (None, *squad_json.COLUMNS):
-            raise UserError(f"{path}: {column_lib.absent(name, squad_json.COLUMNS)}")
+    known = squad_json.COLUMNS
+    if unknown := [name for name in names if name and name not in known]:
+        raise UserError(f"{path}: {column_lib.absent(unknown[0], known)}")
     for line, cells in found:
         if isinstance(cells, ValueError):
             yield line, cells

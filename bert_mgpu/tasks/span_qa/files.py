@@ -19,12 +19,7 @@ _FORMATS = (squad_json.FORMAT, "jsonl", "parquet")  # that can hold answers
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """Adds the format and the columns that task.json leaves out to its values."""
-    name = values.get("train") or values.get("dev") or values.get("test") or ""
-    form = values.get("format")
-    if form is None:
-        # Files of SQuAD's format may hold JSON Lines, too.
-        is_parquet = tables.TableFormat().format_of(name) == "parquet"
-        form = "parquet" if is_parquet else squad_json.FORMAT
+    form = values.get("format", squad_json.FORMAT)
     if form not in _FORMATS:
         raise UserError(
             f"format {form!r}: its cells hold no answers: pass {', '.join(_FORMATS)}"

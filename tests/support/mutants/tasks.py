@@ -18,7 +18,7 @@ MUTANTS: list[Mutant] = [
            "extendleft(reversed(self._row[1:]))", "extendleft(reversed(self._row[2:]))",
            "data/test_tables.py hides_no_other"),
     Mutant("a tab within a text cuts it", "data/tables.py",
-           "yield number, _superfluous(cells, width, \"remove the tabs within a cell\")",
+           "yield number, superfluous(cells, width, \"remove the tabs within a cell\")",
            "yield number, column_lib.pick(cells, numbers)", "data/test_tables.py mistake"),
     Mutant("rows of CSV are read again without end", "data/csv_lines.py",
            "return self._retries <= MOST_RETRIES", "return True",

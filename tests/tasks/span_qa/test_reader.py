@@ -1,5 +1,7 @@
 """The answers of questions: where they stand, and what is wrong with them."""
 
+import json
+
 import pytest
 
 from bert_mgpu.tasks.span_qa import files, reader
@@ -37,6 +39,41 @@ def test_the_place_of_an_answer(answers, span, misplaced):
     label = label_of(answers)
     assert label.span == span and len(label.misplaced) == misplaced
     assert label.is_not_in_context == (span is None)
+
+
+@pytest.mark.parametrize("task", ["squad", "own"])
+def test_questions_may_stand_in_a_parquet_file(tmp_path, task):
+    """As in transformers' data sets, also for a built-in task, beside JSON."""
+    import pyarrow
+    from pyarrow import parquet
+
+    from bert_mgpu.config.squad import SquadConfig
+    from bert_mgpu.tasks import registry
+    from bert_mgpu.tasks.reader import stream
+
+    columns = {
+        "id": ["a1", "a2"],
+        "title": ["x", "x"],
+        "context": [CONTEXT, CONTEXT],
+        "question": ["who?", "why?"],
+        "answers": [{"text": ["joy"], "answer_start": [4]}] * 2,
+    }
+    packed, plain = tmp_path / "train.parquet", tmp_path / "dev.json"
+    parquet.write_table(pyarrow.table(columns), packed)
+    rows = [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
+    plain.write_text("\n".join(map(json.dumps, rows)))
+    named = {"task_name": task, "train_file": str(packed), "dev_file": str(plain)}
+    if task == "own":
+        named["task_type"] = "qa"
+    own = registry.find_task_files(SquadConfig(**named))
+    for path in (packed, plain):
+        found = stream(own, path, "train", label=reader.read_label, with_label=True)
+        assert [
+            (each.guid, each.text_a, each.text_b, each.label.span) for each in found
+        ] == [("a1", "who?", CONTEXT, (4, 7)), ("a2", "why?", CONTEXT, (4, 7))]
 
 
 def test_what_is_told_of_misplaced_answers():
