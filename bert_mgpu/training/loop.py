@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
-import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from bert_mgpu.core import errors, tensor_names
-from bert_mgpu.core.errors import DivergedStep, Interrupted, Preempted, RunError
+from bert_mgpu.core import tensor_names
+from bert_mgpu.core.errors import DivergedStep, Preempted
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed import collective
-from bert_mgpu.distributed.collective import Collective
-from bert_mgpu.training import precision, schedule
+from bert_mgpu.training import precision, schedule, stopping
 from bert_mgpu.training.batches import PlacedBatch
 from bert_mgpu.training.results import StepResult
 from bert_mgpu.training.towers import Towers
 
 # The most steps that wait to be recorded: a training that diverged has to end soon.
 _MAX_PENDING = 10
-_RESUME = "run the same command again to resume from the newest checkpoint"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +115,8 @@ def train(
     first, unsaved = state.step, False  # unsaved: a save is due
     pending = _PendingSteps(recorder)
     clock = time.perf_counter()
-    with _stop_signals(once=group.size == 1) as stop:
-        votes = _StopVotes(group, stop)
+    with stopping.stop_signals(group) as stop:
+        votes = stopping.StopVotes(group, stop)
         batch, waited = _next(batches)
         for step in range(state.step, plan.steps):
             done = step + 1
@@ -245,56 +241,3 @@ class _PendingSteps:
         """Records all steps but the newest `keep`."""
         while len(self._steps) > keep:
             self._recorder.step(self._steps.popleft().finished())
-
-
-class _StopVotes:
-    """The decision to stop, after a signal to this process or to any other.
-
-    Processes learn of each other's signals from the sums of a step, which they read
-    after launching the next one: so all of them decide after the same step.
-    """
-
-    def __init__(self, group: Collective, stop: list[type[RunError]]):
-        self._group, self._stop = group, stop
-        self._last: StepResult | None = None
-
-    @property
-    def own(self) -> bool:
-        return bool(self._stop)
-
-    def after(self, result: StepResult) -> bool:
-        """Whether the run stops after this step."""
-        if self._group.size == 1:
-            return self.own
-        before, self._last = self._last, result
-        return before is not None and before.stops > 0
-
-
-@contextlib.contextmanager
-def _stop_signals(once: bool) -> Iterator[list[type[RunError]]]:
-    """A list that gets the error of a stop signal; the loop checks it between steps.
-
-    once: a second signal ends the run at once; False under a launcher, which may send
-    several signals.
-    """
-    requests: list[type[RunError]] = []
-    meanings = {signal.SIGTERM: Preempted, signal.SIGINT: Interrupted}
-
-    def on_signal(number: int, frame: Any) -> None:
-        if requests and once:
-            raise requests[0](f"at once: {_RESUME}")
-        if not requests:
-            requests.append(meanings[signal.Signals(number)])
-
-    before = {number: signal.signal(number, on_signal) for number in meanings}
-    try:
-        yield requests
-    except Exception as error:
-        # A training that restarts in smaller parts or rolls back would ignore it.
-        goes_on = isinstance(error, DivergedStep) or errors.out_of_memory(error)
-        if requests and once and goes_on:
-            raise requests[0](_RESUME) from error
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

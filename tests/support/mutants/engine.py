@@ -11,7 +11,6 @@ _COLLECTIVE, _LAUNCHER = (
     "distributed/test_collective.py",
     "distributed/test_launcher.py",
 )
-_LOOP = "training/test_loop.py"
 _DEVICES, _WATCHDOG = "distributed/test_devices.py", "distributed/test_watchdog.py"
 
 # fmt: off
@@ -106,14 +105,14 @@ MUTANTS: list[Mutant] = [
     Mutant("a save that is put off is forgotten", "training/loop.py",
            "unsaved |= done % plan.save_every == 0", "unsaved = done % plan.save_every == 0",
            f"{_PRECISION} save_waits"),
-    Mutant("Ctrl-C ends like a preemption", "training/loop.py",
-           "signal.SIGINT: Interrupted}", "signal.SIGINT: Preempted}", "training/test_loop.py signal"),
-    Mutant("a second signal waits for the step", "training/loop.py",
+    Mutant("Ctrl-C ends like a preemption", "training/stopping.py",
+           "signal.SIGINT: Interrupted}", "signal.SIGINT: Preempted}", "training/test_stopping.py signal"),
+    Mutant("a second signal waits for the step", "training/stopping.py",
            "        if requests and once:\n            raise requests[0](f",
-           "        if False:\n            raise requests[0](f", "training/test_loop.py signal"),
-    Mutant("processes stop after different steps", "training/loop.py",
+           "        if False:\n            raise requests[0](f", "training/test_stopping.py signal"),
+    Mutant("processes stop after different steps", "training/stopping.py",
            "        if self._group.size == 1:\n", "        if self._stop:\n",
-           "training/test_loop.py same_step"),
+           "training/test_stopping.py same_step"),
     Mutant("a rank beyond the last process is taken", "distributed/launcher.py",
            "0 <= own.rank < own.size", "0 <= own.rank <= own.size", _LAUNCHER),
     Mutant("horovodrun's longer timeout is cut", "distributed/launcher.py",
@@ -154,10 +153,15 @@ MUTANTS: list[Mutant] = [
     Mutant("shapes of a stream are counted together", "training/programs.py",
            "self._counts[shape] += 1", "self._counts[shape] = self._counts.total() + 1",
            "training/test_towers.py frequent"),
-    Mutant("a rollback passes over a signal to stop", "training/loop.py",
-           "goes_on = isinstance(error, DivergedStep) or", "goes_on =", f"{_LOOP} goes_on"),
-    Mutant("a signal hides any error", "training/loop.py",
-           "if requests and once and goes_on:", "if requests and once:", f"{_LOOP} goes_on"),
+    Mutant("a rollback passes over a signal to stop", "training/stopping.py",
+           "if _any_asked(group, bool(requests)):", "if False:",
+           "training/test_stopping.py goes_on"),
+    Mutant("a rollback passes over another process's signal", "training/stopping.py",
+           "any(each[\"stop\"] for each in found)", "own",
+           "training/test_stopping.py rolls_back"),
+    Mutant("a signal hides any error", "training/stopping.py",
+           "if requests and once and errors.out_of_memory(error):", "if requests and once:",
+           "training/test_stopping.py goes_on"),
     Mutant("only unused weights are left to train", "runs/run.py",
            "if frozen.issuperset(names):", "if False:", "runs/test_run.py left"),
 ]
