@@ -103,9 +103,11 @@ def wrap(text: str, columns: int = WIDTH) -> list[str]:
 def hanging(text: str, columns: int, indent: int) -> list[str]:
     """The text in lines of whole words, indented from the second one on.
 
-    Spaces at the start and between the words of a line stay as they are.
+    Spaces at the start and between the words of a line stay as they are, and a number
+    stays with its name: "f1 0.92" before two spaces or the end.
     """
-    first, *rest = re.split(r"(?<=[^ ])( +)", text)
+    gaps = r"(?<=[^ ])( {2,}| (?! )(?!-?[\d.]+(?:  |$)))"
+    first, *rest = re.split(gaps, text)
     lines = [first]
     for gap, word in zip(rest[::2], rest[1::2], strict=True):
         if width(lines[-1]) + width(gap) + width(word) <= columns:

@@ -35,8 +35,8 @@ def rate_warning(config: RunConfig, plan: loop.TrainingPlan) -> str | None:
     return (
         f"WARNING: the largest update of --optimizer={_GOOGLES} will equal AdamW's at a"
         f" learning rate of {longest:.1e}; above {learning.LONG_STEP:.0e} a training"
-        " gets worse or learns nothing: pass --optimizer=adamw, a lower --learning_rate"
-        f" or a longer warm-up (--{config.warmup_flag})"
+        " may get worse or learn nothing: pass --optimizer=adamw, a lower"
+        f" --learning_rate or a longer warm-up (--{config.warmup_flag})"
     )
 
 

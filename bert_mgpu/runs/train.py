@@ -166,7 +166,7 @@ def _train(
         orders, rows.lengths, run.batching, steps=plan.steps
     )
     texts = ", ".join(f"{policy} {value:.0%}" for policy, value in fractions.items())
-    fact("padding", f"{config.padding}; share of tokens: {texts}")
+    fact("padding", f"{config.padding}; padding's share of tokens: {texts}")
     order = orders[config.padding]
     group = run.topology.group
     if group.rank == 0:

@@ -98,3 +98,12 @@ def test_what_is_aligned_fits_a_narrow_terminal(monkeypatch):
     for asked, columns in (("60", 60), ("200", 80), ("", 80)):
         monkeypatch.setenv("COLUMNS", asked)
         assert terminal.narrow(None) == columns
+
+
+def test_a_number_stays_with_its_name():
+    text = "dev: precision 0.9214  recall 0.9283  f1 0.9248"
+    for columns in range(18, 47):
+        lines = terminal.hanging(text, columns, 2)
+        assert " ".join(lines).split() == text.split() and len(lines) > 1
+        for pair in ("precision 0.9214", "recall 0.9283", "f1 0.9248"):
+            assert any(pair in line for line in lines), columns

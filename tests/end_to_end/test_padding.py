@@ -39,7 +39,9 @@ def test_the_start_says_how_much_padding_each_policy_has(tiny, tmp_path, inside)
     flags = {"do_train": True, "do_eval": True, "padding": "bucket"}
     code, _, err = inside(tiny.flags(tmp_path / "out", **flags))
     assert code == 0, err
-    (line,) = (line for line in err.splitlines() if "; share of tokens" in line)
+    (line,) = (
+        line for line in err.splitlines() if "; padding's share of tokens" in line
+    )
     assert "padding  bucket; " in line
     assert all(f"{padding} " in line for padding in POLICIES)
     assert "% padding" in err.split(" dev  ")[1]

@@ -56,7 +56,7 @@ def test_says_steps_rate_and_shares(plan, tiny, tmp_path, inside):
     assert reported["steps"] == "9: 24 rows, 3 epochs"
     assert reported["learning rate"] == "5e-05"
     _, _, err = inside(tiny.flags(tmp_path / "real", do_train=True, **flags))
-    (shares,) = re.findall(r"padding  .*; share of tokens: (.*)", err)
+    (shares,) = re.findall(r"padding  .*; padding's share of tokens: (.*)", err)
     assert reported["padding"].startswith(shares)
     assert "steps 1 to 9," in err
     assert (

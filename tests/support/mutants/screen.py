@@ -13,6 +13,8 @@ _PARTS = "training/test_rules.py parts"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
+    Mutant("a number may leave its name", "core/terminal.py",
+           r"(?!-?[\d.]+(?:  |$))", "", "core/test_terminal.py stays"),
     Mutant("words are broken", "core/terminal.py",
            "if width(lines[-1]) + width(gap) + width(word) <= columns:", "if True:", _LOG),
     Mutant("names of columns run together", "core/terminal.py",
