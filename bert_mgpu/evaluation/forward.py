@@ -178,8 +178,9 @@ def forward(
         compiled = ""
         if shapes and towers.programs.compiles:
             plural = "s" * (shapes > 1)
-            compiled = f", compilation for {shapes} shape{plural} of batches included"
-        note(f"{len(rows)} rows in {seconds:.1f} s{compiled}")
+            compiled = f", including compilation ({shapes} batch shape{plural})"
+        count = f"{len(rows)} row{'s' * (len(rows) != 1)}"
+        note(f"{count} in {seconds:.1f} s{compiled}")
         check_finite(ordered, settings.precision, settings.name)
         return ordered
     if batch_size == 1:

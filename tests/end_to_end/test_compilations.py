@@ -28,5 +28,5 @@ def test_one_compilation_for_each_shape(tiny, tmp_path, script, padding):
     assert counts["micro_batch_sums"] == reported, compiled
     assert counts["update_replica"] == 1, compiled
     assert 1 <= reported <= {"max_length": 1, "pack": 2}.get(padding, 4)
-    shapes = re.findall(r"compilation for (\d+) shape", err)
+    shapes = re.findall(r"compilation \((\d+) batch shape", err)
     assert counts["tower_outputs"] == int(shapes[0]) <= 4
