@@ -154,7 +154,12 @@ def ours_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Conte
         return float(sum(map(len, task.decide(scored).texts)))
 
     def report() -> dict[str, Any]:
-        size = max(one.real_targets or one.rows.rows * one.targets for one in known)
+        size = max(
+            one.rows.rows * one.targets
+            if one.real_targets is None
+            else one.real_targets
+            for one in known
+        )
         size *= 4 * len(texts.tokenizer.tokens)
         return {
             "mean_rounds": sum(rounds) / len(rounds),

@@ -27,7 +27,7 @@ class Example:
 
 
 POSITIONS = "masked_lm_positions"
-REAL_TARGETS = "masked_lm_real"
+REAL_TARGETS = "masked_lm_real"  # where the real targets of a batch are: core.task
 
 
 class Ragged(NamedTuple):

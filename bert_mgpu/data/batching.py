@@ -62,8 +62,7 @@ class TrainingOrder:
         chosen; target_counts: the most targets of each row; random_numbers: one of
         SHUFFLES; segment: see `Batching`.
         """
-        lengths = whole_segments(lengths, segment)
-        self._lengths = lengths
+        self._lengths = lengths = whole_segments(lengths, segment)
         self._target_counts = (
             np.zeros_like(lengths) if target_counts is None else target_counts
         )
@@ -122,20 +121,20 @@ class TrainingOrder:
         widths = [self._width_for(sizes) for sizes in groups]
         if shape.rows * shape.length >= self._batch * np.mean(widths):
             return []
-        more = shape.rows + -(-shape.rows // 8)
-        return [shape, shape._replace(rows=more)]
+        return [shape, shape._replace(rows=shape.rows + -(-shape.rows // 8))]
 
     def _choose_targets(self, steps: range) -> None:
-        """Chooses P of packed rows, and M, that suffice for almost all steps."""
-        placements = [self.placement(step) for step in steps]
-        packed = (
-            placed.targets for placed in placements if placed.numbers.shape[2] > 1
-        )
-        self._targets = max(packed, default=0)
-        for placed in placements:
-            real = packing.with_spare(self._most(placed).tower)
-            most = max(real, self._real_targets.get(placed.length, 0))
-            self._real_targets[placed.length] = most
+        """Chooses P of packed rows, and M, that suffice for almost all steps.
+
+        M has room for one more row of the most targets. A wider batch has no less.
+        """
+        found = [self.placement(step) for step in steps]
+        packed = [each.targets for each in found if each.numbers.shape[2] > 1]
+        self._targets, real = max(packed, default=0), 0
+        for placed in sorted(found, key=lambda each: each.length):
+            known, more = self._most(placed).tower, self._most_targets(placed.length)
+            real = max(real, packing.with_spare(known, more))
+            self._real_targets[placed.length] = real
 
     @property
     def compilations(self) -> int:
@@ -173,12 +172,15 @@ class TrainingOrder:
         return self._with_real(placed._replace(targets=max(need, self._targets)))
 
     def _with_real(self, placed: Placement) -> Placement:
-        """The batch with M, unless it has more real targets, or M saves nothing."""
+        """The batch with M, doubled if it has more real targets."""
         most = placed.most_real_targets
         real = self._real_targets.get(placed.length, most)
-        if real >= most or self._most(placed).tower > real:
+        if real >= most:
             return placed
-        return placed._replace(real_targets=real)
+        need = self._most(placed).tower
+        while real < need:
+            real *= 2
+        return placed._replace(real_targets=real if real < most else None)
 
     def _most(self, placed: Placement) -> packing.MostTargets:
         return packing.most_targets(placed.numbers, self._target_counts)
@@ -279,10 +281,7 @@ def whole_width(width: int, segment: int | None) -> int:
 
 
 def training_orders(batching: Batching, rows: Rows) -> dict[str, TrainingOrder]:
-    """The order of rows under each policy.
-
-    Policies that are not in use are only compared, over a few steps.
-    """
+    """The order of rows under each policy; unused ones only to compare a few steps."""
     return {
         policy: TrainingOrder(
             rows.lengths,

@@ -152,9 +152,12 @@ def most_targets(numbers: np.ndarray, counts: np.ndarray) -> MostTargets:
     return MostTargets(int(by_row.max()), int(by_row.sum(-1).max()))
 
 
-def with_spare(targets: int) -> int:
-    """A number of real targets that suffices for other batches, too, almost surely."""
-    return int(rounded(targets * 5 // 4))
+def with_spare(targets: int, more: int = 0) -> int:
+    """Places that almost surely suffice for other batches: a quarter more, or `more`.
+
+    targets: the largest number of real targets in the batches that are known.
+    """
+    return int(rounded(max(targets * 5 // 4, targets + more)))
 
 
 def rounded(length: Any, multiple: int = 8) -> Any:

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.tasks import predict_format, reader, registry
+from bert_mgpu.tasks import predict_format, reader
+from tests.support.predict_formats import found, task_of
 
 OBJECT = '{"text_a": "sun, joy", "text_b": "rain"}'
 NAMED = '{"body": "sun, joy"}'
@@ -59,18 +59,6 @@ FIRST_LINES = [
     ({"task_name": "title_audit"}, "sun joy", None),  # its last cell is the text
     ({"task_name": "title_audit"}, OBJECT, "jsonl"),
 ]
-
-
-def task_of(flags):
-    return registry.find_task_files(FinetuneConfig(**{"task_name": "mine", **flags}))
-
-
-def found(path, flags, asked=None, data_dir=None):
-    task = task_of(flags)
-    chosen = predict_format.find_format(
-        task, str(path), task.columns_of("test"), asked=asked, data_dir=data_dir
-    )
-    return task, chosen
 
 
 def texts(task, path, columns):
@@ -257,72 +245,6 @@ def test_the_encoding_is_that_of_the_task(tmp_path):
 def test_a_built_in_task_has_no_csv(tmp_path, kind):
     with pytest.raises(UserError, match="mrpc is a built-in task, whose rows"):
         found(tmp_path / "new", {"task_name": "mrpc"}, kind)
-
-
-IDS = [
-    ("jsonl", '{"body": "sun, joy"}\n', '{"body": "sun, joy", "key": "k7"}\n'),
-    ("tsv", "other\tbody\nx\tsun, joy\n", "key\tbody\nk7\tsun, joy\n"),
-    ("csv", 'other,body\nx,"sun, joy"\n', 'body,"key"\n"sun, joy",k7\n'),
-]
-
-
-@pytest.mark.parametrize(("form", "without", "with_id"), IDS)
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_file_to_predict_may_lack_the_ids(tmp_path, form, without, with_id, packed):
-    """They are only repeated in predictions.jsonl; the log says so."""
-    flags = {"id_column": "key", "label_column": "class", "text_a_column": "body"}
-    for content, guid in ((without, None), (with_id, "k7")):
-        path = tmp_path / f"new.{form}{'.gz' * packed}"
-        data = content.encode()
-        path.write_bytes(gzip.compress(data) if packed else data)
-        for asked in (None, form):
-            task, chosen = found(path, flags | {"file_format": form}, asked=asked)
-            (row,) = reader.stream(
-                task, path, "test", label=None, with_label=False, columns=chosen.columns
-            )
-            assert row.text_a == "sun, joy"
-            assert (chosen.columns.id is None) == (guid is None)
-            if guid:
-                assert row.guid == guid
-            elif asked is None:
-                note = f"{path}: no column 'key': rows have no id"
-                assert chosen.note == note
-
-
-def test_without_ids_other_columns_stay_where_they_are(tmp_path):
-    path = tmp_path / "new.jsonl"
-    path.write_text('{"body": "sun", "set": "q"}\n')
-    flags = {"id_column": "key", "text_a_column": "body", "group_column": "set"}
-    task, chosen = found(path, flags | {"file_format": "jsonl"})
-    (row,) = reader.stream(
-        task, path, "test", label=None, with_label=False, columns=chosen.columns
-    )
-    assert (row.text_a, row.group) == ("sun", "q")
-
-
-def test_a_parquet_file_may_lack_the_ids(tmp_path):
-    import pyarrow
-    from pyarrow import parquet
-
-    path = tmp_path / "new.parquet"
-    flags = {"id_column": "key", "text_a_column": "body", "file_format": "parquet"}
-    for columns, has in (
-        ({"body": ["sun"]}, False),
-        ({"body": [""], "key": [7]}, True),
-    ):
-        parquet.write_table(pyarrow.table(columns), path)
-        _, chosen = found(path, flags)
-        assert (chosen.columns.id is not None) == has
-
-
-def test_ids_are_not_waived_where_the_file_cannot_be_read(tmp_path):
-    """Whoever reads its rows says what is wrong."""
-    flags = {"id_column": "key", "text_a_column": "body"}
-    for form, content in (("jsonl", b"{"), ("csv", b"\xff\n"), ("parquet", b"PAR")):
-        path = tmp_path / f"new.{form}"
-        path.write_bytes(content)
-        _, chosen = found(path, flags | {"file_format": form})
-        assert chosen.columns.id is not None
 
 
 def test_an_empty_file_has_no_rows(tmp_path):

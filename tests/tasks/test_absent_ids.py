@@ -1,0 +1,73 @@
+"""Files to predict that lack the id column of training."""
+
+import gzip
+
+import pytest
+
+from bert_mgpu.tasks import reader
+from tests.support.predict_formats import found
+
+IDS = [
+    ("jsonl", '{"body": "sun, joy"}\n', '{"body": "sun, joy", "key": "k7"}\n'),
+    ("tsv", "other\tbody\nx\tsun, joy\n", "key\tbody\nk7\tsun, joy\n"),
+    ("csv", 'other,body\nx,"sun, joy"\n', 'body,"key"\n"sun, joy",k7\n'),
+]
+
+
+@pytest.mark.parametrize(("form", "without", "with_id"), IDS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_to_predict_may_lack_the_ids(tmp_path, form, without, with_id, packed):
+    """They are only repeated in predictions.jsonl; the log says so."""
+    flags = {"id_column": "key", "label_column": "class", "text_a_column": "body"}
+    for content, guid in ((without, None), (with_id, "k7")):
+        path = tmp_path / f"new.{form}{'.gz' * packed}"
+        data = content.encode()
+        path.write_bytes(gzip.compress(data) if packed else data)
+        for asked in (None, form):
+            task, chosen = found(path, flags | {"file_format": form}, asked=asked)
+            (row,) = reader.stream(
+                task, path, "test", label=None, with_label=False, columns=chosen.columns
+            )
+            assert row.text_a == "sun, joy"
+            assert (chosen.columns.id is None) == (guid is None)
+            if guid:
+                assert row.guid == guid
+            elif asked is None:
+                note = f"{path}: no column 'key': rows have no id"
+                assert chosen.note == note
+
+
+def test_without_ids_other_columns_stay_where_they_are(tmp_path):
+    path = tmp_path / "new.jsonl"
+    path.write_text('{"body": "sun", "set": "q"}\n')
+    flags = {"id_column": "key", "text_a_column": "body", "group_column": "set"}
+    task, chosen = found(path, flags | {"file_format": "jsonl"})
+    (row,) = reader.stream(
+        task, path, "test", label=None, with_label=False, columns=chosen.columns
+    )
+    assert (row.text_a, row.group) == ("sun", "q")
+
+
+def test_a_parquet_file_may_lack_the_ids(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    path = tmp_path / "new.parquet"
+    flags = {"id_column": "key", "text_a_column": "body", "file_format": "parquet"}
+    for columns, has in (
+        ({"body": ["sun"]}, False),
+        ({"body": [""], "key": [7]}, True),
+    ):
+        parquet.write_table(pyarrow.table(columns), path)
+        _, chosen = found(path, flags)
+        assert (chosen.columns.id is not None) == has
+
+
+def test_ids_are_not_waived_where_the_file_cannot_be_read(tmp_path):
+    """Whoever reads its rows says what is wrong."""
+    flags = {"id_column": "key", "text_a_column": "body"}
+    for form, content in (("jsonl", b"{"), ("csv", b"\xff\n"), ("parquet", b"PAR")):
+        path = tmp_path / f"new.{form}"
+        path.write_bytes(content)
+        _, chosen = found(path, flags | {"file_format": form})
+        assert chosen.columns.id is not None
