@@ -58,9 +58,11 @@ def scores(output_dir: pathlib.Path) -> dict[str, float]:
 
 
 def call(script: str, flags: Mapping[str, Any]) -> None:
-    """Runs a script of the repository."""
+    """Runs a script of the repository, and ends with its exit code if that is not 0."""
     given = [f"--{name}={value}" for name, value in flags.items()]
-    subprocess.run([sys.executable, ROOT / script, *given], check=True)
+    code = subprocess.run([sys.executable, ROOT / script, *given]).returncode
+    if code:  # its own message says why
+        sys.exit(code)
 
 
 @contextlib.contextmanager

@@ -95,6 +95,7 @@ class Server:
             text=True,
         )
         assert self.process.stderr
+        self.process.stderr.readline()  # that it is loading
         match = re.search(
             r"serving (\S+) at http://127.0.0.1:(\d+) ", self.process.stderr.readline()
         )

@@ -68,6 +68,7 @@ def _serve(config: ServeConfig) -> None:
     host = config.host or _HOST  # None for an empty value
     listener = _listen(host, config.port)
     with listener:
+        say(f"loading {config.output_dir}: takes from ten seconds to a minute")
         _configure_devices(config)
         model = LoadedModel(config)
         limits = Limits(

@@ -102,6 +102,7 @@ def serving(trained):
         command = ["bert_mgpu", "serve", trained("own"), "--port=0", *flags]
         run = process(command, program="-m")
         started.append(run)
+        assert run.stderr.readline().startswith(f"loading {trained('own')}: takes ")
         line = run.stderr.readline()
         address = re.search(r"serving own at http://127\.0\.0\.1:(\d+) ", line)
         assert address, line + run.stderr.read()
@@ -114,7 +115,7 @@ def serving(trained):
 
 
 def ended(run):
-    """What a server printed from its second line on; communicate() would lose lines."""
+    """What a server printed from its third line on; communicate() would lose lines."""
     code, err = run.wait(60), run.stderr.read()
     assert code == 0 and run.stdout.read() == "", err
     return err
