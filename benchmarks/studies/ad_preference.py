@@ -81,6 +81,7 @@ def work(row: Row) -> Row:
         "learning_rate": 1e-4,
         "optimizer": "adamw",
         "padding": "bucket",
+        "precision": "bfloat16",
         "hidden_act": "gelu_erf",  # as it was trained
         "num_train_epochs": row["epochs"],
         "seed": row["seed"],

@@ -40,6 +40,7 @@ TRAINING = {
     "learning_rate": 1e-4,
     "optimizer": "adamw",
     "padding": "bucket",
+    "precision": "bfloat16",
     "save_checkpoints_steps": 50,
     "keep_checkpoint_max": 1,
 }
@@ -179,6 +180,7 @@ def make_head(name: str, max_seq_length: int) -> None:
         "learning_rate": 1e-3,
         "optimizer": "adamw",
         "padding": "bucket",
+        "precision": "bfloat16",
         "save_checkpoints_steps": 100,
         "keep_checkpoint_max": 1,
     }

@@ -38,6 +38,7 @@ TRAINING = {
     "learning_rate": 1e-4,
     "optimizer": "adamw",
     "padding": "bucket",
+    "precision": "bfloat16",
     "hidden_act": "gelu_erf",  # as it was trained
     "num_train_epochs": 1,
     "save_checkpoints_steps": 25,
