@@ -26,15 +26,26 @@ def wilson(right: int, count: int) -> Interval:
     return max(0.0, low), min(1.0, high)
 
 
-def of_cells(counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> Interval:
-    """The interval of a score computed from counts, by the bootstrap (Efron 1979).
+def of_confusion(
+    counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+) -> Interval:
+    """The interval of a score of a confusion matrix, by the bootstrap (Efron 1979).
 
-    counts: int [...], of which each draw has the same sum; score: [T, ...] -> [T].
+    Each draw has as many rows of every true class: rare ones are never missing.
+
+    counts: int [C, C], true classes by predicted ones; score: [T, C, C] -> [T].
     """
-    total = int(counts.sum())
-    shares = counts.reshape(-1) / max(1, total)
-    draws = np.random.default_rng(_SEED).multinomial(total, shares, _DRAWS)
-    return _middle(score(draws.reshape(_DRAWS, *counts.shape)))
+    rng = np.random.default_rng(_SEED)
+    draws = [
+        rng.multinomial(own.sum(), own / max(1, own.sum()), _DRAWS) for own in counts
+    ]
+    return _middle(score(np.stack(draws, 1)))
+
+
+def of_mean(values: np.ndarray) -> Interval:
+    """The interval of the mean of values, float [R], by the bootstrap."""
+    pairs = np.stack([values, np.ones(len(values))], 1)
+    return of_rows(pairs, lambda sums: sums[:, 0] / sums[:, 1])
 
 
 def of_rows(values: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> Interval:

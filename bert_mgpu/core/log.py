@@ -74,7 +74,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
 def _write(lines: list[str], colour: str | None) -> None:
     if _quiet.get():
         return
-    text = "\n".join(lines)
+    text = terminal.visible("\n".join(lines), "\n\t")
     if colour:
         text = terminal.coloured(text, colour, sys.stderr)
     tqdm.tqdm.write(text, file=sys.stderr)

@@ -132,9 +132,12 @@ class Trust(NamedTuple):
     """How far the scores of a set can be trusted."""
 
     intervals: Mapping[str, Interval] = types.MappingProxyType({})  # of scores, 95 %
-    # An answer that needs no model, in words -> its score by the task's `metric`.
-    floors: Mapping[str, float] = types.MappingProxyType({})
+    # Score -> what answers that need no model reach, by the answer in words.
+    floors: Mapping[str, Mapping[str, float]] = types.MappingProxyType({})
     one_answer: str = ""  # a warning, if nearly all rows wrongly get the same one
+    # Scores by which to tell whether a model has learnt anything, the main one first:
+    # it has if any of them shows it. Empty: the task's `metric`.
+    judged: Sequence[str] = ()
 
     def without_points(self) -> Trust:
         """Drops intervals of width 0: resampling rows that are all right, or all

@@ -103,17 +103,27 @@ def wrap(text: str, columns: int = WIDTH) -> list[str]:
 def hanging(text: str, columns: int, indent: int) -> list[str]:
     """The text in lines of whole words, indented from the second one on.
 
-    Spaces at the start and between the words of a line stay as they are, and a number
-    stays with its name: "f1 0.92" before two spaces or the end.
+    Spaces at the start and between the words of a line stay as they are. What stands
+    between two of them or more, such as "16.2 ex/s", stays in one line where it can,
+    and a number with its name or sign: "f1 0.92" at the end of that, "50 %".
     """
-    gaps = r"(?<=[^ ])( {2,}| (?! )(?!-?[\d.]+(?:  |$)))"
-    first, *rest = re.split(gaps, text)
-    lines = [first]
-    for gap, word in zip(rest[::2], rest[1::2], strict=True):
-        if width(lines[-1]) + width(gap) + width(word) <= columns:
-            lines[-1] += gap + word
+    lines = [""]
+
+    def add(gap: str, part: str) -> None:
+        if not lines[-1] or width(lines[-1] + gap + part) <= columns:
+            lines[-1] += gap + part
         else:
-            lines.append(" " * indent + word)
+            lines.append(" " * indent + part)
+
+    first, *rest = re.split(r"(?<=[^ ])( {2,})", text)
+    for gap, cell in zip(["", *rest[::2]], [first, *rest[1::2]], strict=True):
+        if min(width(lines[-1] + gap), indent) + width(cell) <= columns:
+            add(gap, cell)
+            continue
+        start, *words = re.split(r"(?<=[^ ])( (?!% |-?[\d.]+$))", cell)
+        add(gap, start)
+        for space, word in zip(words[::2], words[1::2], strict=True):
+            add(space, word)
     return lines
 
 

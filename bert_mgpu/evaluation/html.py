@@ -17,7 +17,7 @@ from bert_mgpu.core import terminal
 
 _STYLE = pathlib.Path(__file__).with_name("page.css")
 _SHOWN = "\n\t"  # control characters that stay
-_FULL = 50  # per cent of a row, above which a cell is too dark for dark letters
+_FULL = 85  # per cent of a row, above which a cell is too dark for dark letters
 
 DOCTYPE = "<!doctype html>"
 

@@ -12,10 +12,12 @@ from bert_mgpu.core.errors import listed
 # A learning rate of AdamW above which trainings get worse, and some learn nothing
 # (docs/performance.md).
 LONG_STEP = 5e-4
-_HIGH, _LOW = 1e-4, 1e-5  # rates; 2e-5 to 5e-5 are usual
+_HIGH, _LOW = 1e-4, 1e-5  # rates
+_USUAL = "5e-5"
 _FEW_STEPS = 100
 _FALLEN = 0.95  # the loss at the end over that at the start
 _FEWEST_LOSSES = 4
+_BELOW_CHANCE = 0.9  # relative to the loss of equal probabilities
 _AS_GOOD = 0.01  # by which a score has to be better than another
 _ONE_LABEL = (
     "all rows of dev have one label: no score of theirs shows whether the model has"
@@ -26,7 +28,7 @@ _ONE_LABEL = (
 class Training(NamedTuple):
     """How a model was trained, as far as it is known."""
 
-    rate: float  # at its peak
+    rate: float  # at its peak, less what rollbacks took
     longest_step: float | None  # of adamw_google: see `schedule.longest_step`
     steps: int
     losses: Sequence[float]  # in the order of the steps
@@ -34,8 +36,8 @@ class Training(NamedTuple):
     trains_encoder: bool
 
 
-class MainScore(NamedTuple):
-    """The main score on dev, and the scores of answers that need no model."""
+class JudgedScore(NamedTuple):
+    """A score on dev, and what answers that need no model reach."""
 
     metric: str
     value: float
@@ -43,7 +45,6 @@ class MainScore(NamedTuple):
     interval: Sequence[float] | None  # its 95 % interval: low, high
     constant: Mapping[str, float]  # of one answer for all rows, by its description
     baseline: Mapping[str, float]  # of the family's baseline, by its name
-    one_answer: str  # see `core.task.Trust`
 
     @property
     def tells_nothing(self) -> bool:
@@ -52,19 +53,23 @@ class MainScore(NamedTuple):
         return perfect in self.constant.values()
 
 
-def findings(scores: MainScore, training: Training | None) -> list[str]:
-    """Lines on what is wrong with a model, then one on what to try; else []."""
-    if scores.tells_nothing:
+def findings(
+    scores: Sequence[JudgedScore], training: Training | None, one_answer: str = ""
+) -> list[str]:
+    """Lines on what is wrong with a model, then one on what to try; else [].
+
+    scores: the main one first; any of them may show that the model has learnt.
+    one_answer: see `core.task.Trust`.
+    """
+    main = scores[0]
+    if main.tells_nothing:
         line = _loss_not_falling(training.losses) if training else None
         return [_ONE_LABEL, *filter(None, [line])]
-    found = [scores.one_answer] if scores.one_answer else []
-    ahead = [*_unbeaten(scores)]
-    if ahead:
-        value = f"{scores.metric} {scores.value:.4f}"
-        found.append(f"{value} is not better than {' or '.join(ahead)}")
-    elif line := _within_interval(scores):
-        found.append(line)
-    has_floor = bool(scores.constant or scores.baseline)
+    found = [one_answer] if one_answer else []
+    doubts = [_doubt(each) for each in scores]
+    if doubts[0] and all(doubts):
+        found.append(doubts[0])
+    has_floor = bool(main.constant or main.baseline)
     learns = has_floor and not found
     if training and not learns and (line := _loss_not_falling(training.losses)):
         found.append(line)
@@ -78,11 +83,35 @@ def findings_from_loss(training: Training) -> list[str]:
     line = _loss_not_falling(training.losses)
     if line is None:
         return []
-    advice = "--do_eval=true, which shows whether it learnt", *_advice(None, training)
+    advice = "--do_eval=true, which shows whether it learnt", *_advice([], training)
     return [line, f"to try: {'; '.join(advice)}"]
 
 
-def _unbeaten(scores: MainScore) -> Iterator[str]:
+def findings_of_pretraining(training: Training, chance: float) -> list[str]:
+    """Like `findings`, from the loss alone.
+
+    chance: the loss of equal probabilities. Far below it, a loss that stays is that of
+    weights which have learnt before; one that rises is not.
+    """
+    line = _loss_not_falling(training.losses)
+    if line is None:
+        return []
+    first, last = _ends(training.losses)
+    if last <= first and last < _BELOW_CHANCE * chance:
+        return []
+    line += f"; equal probabilities for all words would have {chance:.4f}"
+    return [line, f"to try: {'; '.join(_advice([], training))}"]
+
+
+def _doubt(score: JudgedScore) -> str | None:
+    """A line if the score does not show that the model has learnt anything."""
+    if ahead := [*_unbeaten(score)]:
+        value = f"{score.metric} {score.value:.4f}"
+        return f"{value} is not better than {' or '.join(ahead)}"
+    return _within_interval(score)
+
+
+def _unbeaten(scores: JudgedScore) -> Iterator[str]:
     """The constant answers that a model does not beat, and baselines above it."""
     sign = -1 if scores.lower_is_better else 1
     for name, floor in scores.constant.items():
@@ -93,7 +122,7 @@ def _unbeaten(scores: MainScore) -> Iterator[str]:
             yield f"{name} ({floor:.4f})"
 
 
-def _within_interval(scores: MainScore) -> str | None:
+def _within_interval(scores: JudgedScore) -> str | None:
     """A line if the interval includes the score of one answer for all rows."""
     if scores.interval is None:
         return None
@@ -110,8 +139,7 @@ def _within_interval(scores: MainScore) -> str | None:
 def _loss_not_falling(losses: Sequence[float]) -> str | None:
     if len(losses) < _FEWEST_LOSSES:
         return None
-    quarter = max(1, len(losses) // 4)
-    first, last = np.mean(losses[:quarter]), np.mean(losses[-quarter:])
+    first, last = _ends(losses)
     if last <= _FALLEN * first:
         return None
     return (
@@ -120,18 +148,25 @@ def _loss_not_falling(losses: Sequence[float]) -> str | None:
     )
 
 
-def _learns_nothing(scores: MainScore) -> bool:
-    """Whether the baseline learns nothing, either."""
-    best = max(scores.constant.values())
-    return max(scores.baseline.values()) <= best + _AS_GOOD
+def _ends(losses: Sequence[float]) -> tuple[float, float]:
+    """The means of the first and of the last quarter."""
+    quarter = max(1, len(losses) // 4)
+    return float(np.mean(losses[:quarter])), float(np.mean(losses[-quarter:]))
 
 
-def _advice(scores: MainScore | None, training: Training | None) -> Iterator[str]:
-    # Where the baseline or the constant is unknown, nothing follows.
-    if scores and scores.baseline and scores.constant and _learns_nothing(scores):
+def _learns_nothing(score: JudgedScore) -> bool:
+    """Whether the baseline learns nothing either; False where that is unknown."""
+    if not (score.baseline and score.constant):
+        return False
+    best = max(score.constant.values())
+    return max(score.baseline.values()) <= best + _AS_GOOD
+
+
+def _advice(scores: Sequence[JudgedScore], training: Training | None) -> Iterator[str]:
+    if scores and all(map(_learns_nothing, scores)):
         yield (
-            f"{listed([*scores.baseline])} learns nothing either: do the labels match"
-            " the texts? (run bert_mgpu doctor data)"
+            f"{listed([*scores[0].baseline])} learns nothing either: do the labels"
+            " match the texts? (run bert_mgpu doctor data)"
         )
         return
     vocabulary = "do --vocab_file and --do_lower_case match the weights?"
@@ -142,17 +177,28 @@ def _advice(scores: MainScore | None, training: Training | None) -> Iterator[str
         yield "all weights began at random: pass --init_checkpoint"
     if not training.trains_encoder:
         yield "only the head is trained: freeze fewer parts"
-    if (training.longest_step or 0) > LONG_STEP:
-        yield (
-            "--optimizer=adamw, whose first steps are smaller, or a lower"
-            " --learning_rate"
-        )
-    elif not _LOW <= training.rate <= _HIGH:
-        step = "lower" if training.rate > _HIGH else "higher"
-        yield f"a {step} --learning_rate than {training.rate:g}"
+    rate, is_bad = _rate_advice(training)
+    if is_bad:
+        yield rate
     if training.steps < _FEW_STEPS:
         yield f"more epochs, or a smaller batch: {training.steps} steps are few"
     if training.from_weights:
         yield vocabulary
-    other = "--optimizer=adamw " * (training.longest_step is not None)
-    yield f"{other}--learning_rate=5e-5, in another --output_dir"
+    if rate and not is_bad:
+        yield rate
+
+
+def _rate_advice(training: Training) -> tuple[str, bool]:
+    """Which rate and optimizer to try, "" if none, and whether the present are bad."""
+    if not training.trains_encoder:  # a head alone learns at higher rates
+        return "", False
+    usual = f"--learning_rate={_USUAL}, in another --output_dir"
+    is_google = training.longest_step is not None
+    if (training.longest_step or 0) > LONG_STEP:
+        return f"--optimizer=adamw, whose first steps are smaller, and {usual}", True
+    if not _LOW <= training.rate <= _HIGH:
+        than = "lower" if training.rate > _HIGH else "higher"
+        return f"a {than} --learning_rate than {training.rate:g}: {usual}", True
+    if is_google:
+        return f"--optimizer=adamw {usual}", False
+    return usual if training.rate != float(_USUAL) else "", False

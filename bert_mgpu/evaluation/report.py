@@ -181,11 +181,11 @@ def _settings(facts: ReportFacts) -> Sections:
     trained = run.get("flags", {})
     defaults = {field.name: field.default for field in fields(type(facts.config))}
     values = {f"--{n}": v for n, v in trained.items() if v != defaults.get(n, v)}
-    rows = [(name, str(value)) for name, value in values.items()]
+    rows = [(name, _as_typed(value)) for name, value in values.items()]
     for name in sorted(facts.config.given):
         value = getattr(facts.config, name)
         if value != trained.get(name):
-            rows.append((f"--{name}", f"{value} (of this command)"))
+            rows.append((f"--{name}", f"{_as_typed(value)} (of this command)"))
     rows += [("devices", ", ".join(facts.devices)), ("batch", facts.batch)]
     rows += [(name, str(value)) for name, value in run.get("versions", {}).items()]
     note = html.note("flags that differ from their defaults; devices and versions")
@@ -202,3 +202,8 @@ def _smooth(values: list[float], most: int = 60) -> np.ndarray:
     width = max(1, len(values) // most)
     padded = np.pad(np.array(values, float), (width // 2, (width - 1) // 2), "edge")
     return np.convolve(padded, np.ones(width) / width, "valid")
+
+
+def _as_typed(value: object) -> str:
+    """The value of a flag as a command line has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -115,7 +115,7 @@ def _confusion(block: ConfusionMatrix, anchors: Mapping[Place, str]) -> str:
     if len(block.labels) <= _MAX_LABELS:
         note = html.note(
             f"numbers of {block.counted}; a stronger colour is a larger share of the"
-            f" true label's {block.counted}; click a number to see the errors"
+            f" true label's {block.counted}; underlined numbers link to errors"
         )
         return note + html.matrix(block.counts, block.labels, anchors)
     sums = block.counts.sum(1)

@@ -23,7 +23,6 @@ class ReportFacts(NamedTuple):
     task: str  # its name
     metric: str  # to draw over steps
     lower_is_better: bool  # of this metric
-    main_metric: str  # of the verdict
     shown: Sequence[str]  # names of the scores in the table of evaluations
     baseline_name: str  # the name of the model whose scores are in baseline.json
     model: str  # in words
@@ -47,13 +46,13 @@ def html_of(facts: ReportFacts, evaluated: Sequence[EvaluatedSet]) -> str:
 
 def sentence(own: EvaluatedSet, facts: ReportFacts) -> str:
     """The main score of a set, and the scores of answers that need no model."""
-    metric = facts.main_metric
+    metric = own.trust.judged[0]
     value = own.scores[metric]
     text = f"{own.name} {metric} {value:.4f}"
     if interval := own.trust.intervals.get(metric):
         text += f" (95 %: {interval[0]:.4f} to {interval[1]:.4f})"
     others = {facts.baseline_name: own.baseline.get(metric)}
-    others |= own.trust.floors
+    others |= own.trust.floors.get(metric, {})
     beside = [
         f"{name} {value:.4f}" for name, value in others.items() if value is not None
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from bert_mgpu.core.task import Trust
 from bert_mgpu.evaluation import evaluator, learning, result_files
 from bert_mgpu.evaluation.evaluator import MAIN
 from bert_mgpu.runs import stages
-from bert_mgpu.runs.run import FinetuningRun
+from bert_mgpu.runs.run import FinetuningRun, Run
 from bert_mgpu.training import loop, recorder, schedule
 
 _GOOGLES = "adamw_google"
@@ -23,8 +24,13 @@ def longest_step(config: RunConfig, plan: loop.TrainingPlan) -> float | None:
     if config.optimizer != _GOOGLES:
         return None
     return schedule.longest_step(
-        plan.peak_rate, plan.steps, warmup=plan.warmup, power=plan.decay_power
+        _rate(plan), plan.steps, warmup=plan.warmup, power=plan.decay_power
     )
+
+
+def _rate(plan: loop.TrainingPlan) -> float:
+    """The peak of the rate, less what rollbacks took."""
+    return plan.peak_rate * 0.5 ** len(plan.halvings)
 
 
 def rate_warning(config: RunConfig, plan: loop.TrainingPlan) -> str | None:
@@ -68,9 +74,7 @@ def assess(
     if run.topology.group.rank > 0:
         return UNASSESSED
     doubts = list[str]()
-    trusts = {
-        name: run.task.trust(own).without_points() for name, own in scored.items()
-    }
+    trusts = {name: _trust(run, own) for name, own in scored.items()}
     for name, own in scored.items():
         trust = trusts[name]
         texts = [f"{key} {a:.4f} to {b:.4f}" for key, (a, b) in trust.intervals.items()]
@@ -79,20 +83,43 @@ def assess(
             say(f"{title}95 % intervals: {', '.join(texts)}")
         if name != MAIN:
             continue
-        metric = run.task.metric
-        floor = baseline.get(name, {}).get(metric)
-        scores = learning.MainScore(
-            metric,
-            run.task.scores(own)[metric],
-            lower_is_better=metric in run.task.lower_is_better,
-            interval=trust.intervals.get(metric),
-            constant=trust.floors,
-            baseline={} if floor is None else {run.data.family.baseline_name: floor},
-            one_answer=trust.one_answer,
-        )
-        doubts = learning.findings(scores, _training(run, plan) if plan else None)
+        found = run.task.scores(own)
+        judged = [
+            _judged(run, metric, found[metric], trust, baseline.get(name, {}))
+            for metric in trust.judged
+        ]
+        training = _training(run, plan) if plan else None
+        doubts = learning.findings(judged, training, trust.one_answer)
     _warn(doubts)
     return Assessment(trusts, doubts, baseline)
+
+
+def _trust(run: FinetuningRun, scored: Any) -> Trust:
+    """The trust in a set's scores, judged by --best_metric where that is given."""
+    trust = run.task.trust(scored).without_points()
+    chosen = run.config.best_metric
+    if chosen and chosen in run.task.scores(scored):
+        return trust._replace(judged=[chosen])
+    judged = trust.judged or [run.task.metric]
+    return trust._replace(judged=judged)
+
+
+def _judged(
+    run: FinetuningRun,
+    metric: str,
+    value: float,
+    trust: Trust,
+    baseline: Mapping[str, float],
+) -> learning.JudgedScore:
+    floor = baseline.get(metric)
+    return learning.JudgedScore(
+        metric,
+        value,
+        lower_is_better=metric in run.task.lower_is_better,
+        interval=trust.intervals.get(metric),
+        constant=trust.floors.get(metric, {}),
+        baseline={} if floor is None else {run.data.family.baseline_name: floor},
+    )
 
 
 def assess_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Assessment:
@@ -104,28 +131,27 @@ def assess_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Assessment:
     if run.topology.group.rank > 0:
         return UNASSESSED
     training = _training(run, plan)
-    row, metric, name = _evaluation(run), run.task.metric, run.data.family.baseline_name
+    row, metric = _evaluation(run), run.config.best_metric or run.task.metric
     if row is None:
         doubts = learning.findings_from_loss(training)
         _warn(doubts)
         return Assessment({}, doubts, {})
-    floor = result_files.read_baseline(run.output_dir).get(MAIN, {}).get(metric)
-    baseline = {} if floor is None else {name: floor}
-    scores = learning.MainScore(
-        metric,
-        row[metric],
-        lower_is_better=metric in run.task.lower_is_better,
-        interval=None,
-        constant={},
-        baseline=baseline,
-        one_answer="",
-    )
-    doubts = learning.findings(scores, training)
+    baseline = result_files.read_baseline(run.output_dir).get(MAIN, {})
+    score = _judged(run, metric, row[metric], Trust(), baseline)
+    doubts = learning.findings([score], training)
     _warn(doubts)
     said = f"{MAIN} {metric} {row[metric]:.4f} at step {row['step']:,}, while training"
-    others = [f"{name} {value:.4f}" for name, value in baseline.items()]
+    others = [f"{name} {value:.4f}" for name, value in score.baseline.items()]
     said += f"; for comparison: {', '.join(others)}" * bool(others)
     return Assessment({}, doubts, {}, instead=said)
+
+
+def assess_pretraining(run: Run, plan: loop.TrainingPlan, next_sentence: bool) -> None:
+    """Logs what the loss of a pretraining shows."""
+    if run.topology.group.rank == 0:
+        chance = math.log(run.model.bert_config.vocab_size)
+        chance += math.log(2) * next_sentence
+        _warn(learning.findings_of_pretraining(_training(run, plan), chance))
 
 
 def _warn(doubts: Sequence[str]) -> None:
@@ -150,17 +176,17 @@ def _evaluation(run: FinetuningRun) -> Mapping[str, Any] | None:
     return choose(known, key=lambda row: row[chosen_by])
 
 
-def _start(run: FinetuningRun) -> str | None:
+def _start(run: Run) -> str | None:
     """The --init_checkpoint from which the run began, before any resumption."""
     flags = result_files.read_objects(run.output_dir / run_files.RUN).get("flags", {})
     return flags.get("init_checkpoint") or run.config.init_checkpoint
 
 
-def _training(run: FinetuningRun, plan: loop.TrainingPlan) -> learning.Training:
+def _training(run: Run, plan: loop.TrainingPlan) -> learning.Training:
     records = recorder.read_records(run.output_dir / run_files.METRICS)
     trained = run.task.param_specs().keys() - {*run.frozen}
     return learning.Training(
-        plan.peak_rate,
+        _rate(plan),
         longest_step(run.config, plan),
         plan.steps,
         losses=[

@@ -28,6 +28,17 @@ def write(
     files.write_text(output_dir / run_files.MLFLOW, json.dumps(state) + "\n")
 
 
+def go_back(output_dir: pathlib.Path, step: int) -> None:
+    """Forgets what is logged of later steps, so that what replaces it will be logged.
+
+    MLflow keeps both values of such a step, and draws the newer one.
+    """
+    with contextlib.suppress(UserError, KeyError, TypeError, AttributeError):
+        found = files.read_json(output_dir / run_files.MLFLOW)
+        logged = {name: min(last, step) for name, last in found["logged"].items()}
+        write(output_dir, found["uri"], found["run_id"], logged=logged)
+
+
 def is_there(client: Any, run_id: str) -> bool:
     """Whether MLflow has the run and nobody has deleted it."""
     try:

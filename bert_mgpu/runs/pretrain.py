@@ -11,6 +11,7 @@ from bert_mgpu.core.log import fact
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.evaluation.evaluator import MAIN
 from bert_mgpu.runs import (
+    assessment,
     identity,
     mlflow_log,
     plan,
@@ -65,6 +66,8 @@ def pretrain(
         # 3. The uses of the model.
         if config.do_eval:
             stages.evaluate(run, towers, state.step, names=[MAIN])
+        if config.do_train:
+            assessment.assess_pretraining(run, train.planned(run), next_sentence)
         if config.do_predict:
             score_sentences.score(run, state.averaged)
         stages.export(run, state.averaged)

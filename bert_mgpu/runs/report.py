@@ -56,7 +56,6 @@ def write(
         task=task.name,
         metric=metric,
         lower_is_better=metric in task.lower_is_better,
-        main_metric=task.metric,
         shown=task.shown,
         baseline_name=data.family.baseline_name,
         model=f"{run.model.bert_config.size_in_words}, {config.length_in_words} tokens",

@@ -14,6 +14,7 @@ from bert_mgpu.core.log import say
 from bert_mgpu.core.rows import Rows
 from bert_mgpu.data import batching, pipeline
 from bert_mgpu.distributed import collective
+from bert_mgpu.runs import mlflow_state
 from bert_mgpu.runs.run import Run
 from bert_mgpu.training import divergence
 from bert_mgpu.training.towers import Towers
@@ -111,6 +112,7 @@ def roll_back(error: DivergedStep, run: Run, of: str) -> None:
         content["of"] = of
         content["rollbacks"] = [one._asdict() for one in after]
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        mlflow_state.go_back(run.output_dir, newest)
         files.write_text(run.output_dir / run_files.ROLLBACKS, text)
         say(
             f"step {error.step}: {error.seen}: back to step {newest}, with half the"

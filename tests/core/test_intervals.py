@@ -19,15 +19,23 @@ def test_of_nothing_nothing_is_known():
     assert intervals.wilson(0, 0) == (0.0, 1.0)
 
 
-def share(counts):
-    return counts[:, 0] / counts.sum(-1)
+def recall(counts):
+    return counts[:, 0, 0] / counts[:, 0].sum(-1)
 
 
-def test_drawn_cells_have_the_interval_of_a_share():
+def test_a_drawn_matrix_has_the_interval_of_a_recall():
     """Of the normal distribution, since there are many."""
-    found = intervals.of_cells(np.array([3000, 1000]), share)
+    found = intervals.of_confusion(np.array([[3000, 1000], [0, 2]]), recall)
     half = 1.96 * (0.75 * 0.25 / 4000) ** 0.5
     assert found == pytest.approx((0.75 - half, 0.75 + half), abs=0.1 * half)
+
+
+def test_every_draw_has_all_rows_of_a_class():
+    counts = np.array([[190, 7], [2, 1]])
+    seen = []
+    intervals.of_confusion(counts, lambda drawn: seen.append(drawn) or np.zeros(1000))
+    assert (seen[0].sum(-1) == counts.sum(-1)).all()
+    assert len(np.unique(seen[0][:, 0, 0])) > 5
 
 
 def test_drawn_rows_have_the_interval_of_their_mean():
@@ -38,6 +46,7 @@ def test_drawn_rows_have_the_interval_of_their_mean():
     wanted = values.mean() - half, values.mean() + half
     assert found == pytest.approx(wanted, abs=0.1 * half)
     assert intervals.of_rows(rows, lambda sums: sums[:, 0] / sums[:, 1]) == found
+    assert intervals.of_mean(values) == found
 
 
 def test_f1_of_sums():

@@ -30,6 +30,15 @@ def screen(monkeypatch):
     return start
 
 
+def test_a_label_commands_no_terminal(screen):
+    stream = screen()
+    log.say("always x\x1b[31m")
+    log.say("two\nlines\tof \u202etext")
+    log.fact("baseline", "\x07")
+    shown = "always x\\u001b[31m\ntwo\nlines\tof \\u202etext\n      baseline  \\u0007\n"
+    assert stream.getvalue() == shown
+
+
 def test_facts_stand_in_two_columns(screen):
     stream = screen(41)
     log.fact("model", "6 layers x 384, 12 heads, gelu_erf (a/config.json)")

@@ -107,3 +107,22 @@ def test_a_number_stays_with_its_name():
         assert " ".join(lines).split() == text.split() and len(lines) > 1
         for pair in ("precision 0.9214", "recall 0.9283", "f1 0.9248"):
             assert any(pair in line for line in lines), columns
+
+
+def test_what_stands_between_wide_gaps_stays_in_one_line():
+    cells = ["step 10,000/20,000", "loss 0.1234", "87.8 ex/s", "1:02:03 left"]
+    for columns in range(22, 60):
+        lines = terminal.hanging("  ".join(cells), columns, 2)
+        assert all(any(cell in line for line in lines) for cell in cells), columns
+        assert all(len(line) <= columns for line in lines)
+    # A cell that fits in no line is taken apart, after the name that it follows.
+    first, *rest = terminal.hanging("name  a cell of many words", 14, 6)
+    assert (first, rest) == ("name  a cell", ["      of many", "      words"])
+
+
+def test_a_percentage_stays_whole():
+    text = "50 % have at most 3, 90 % 4, 95 % 4, 99 % 5, 100 % 5"
+    for columns in range(10, 60):
+        lines = terminal.hanging(text, columns, 2)
+        assert "\n".join(lines).count(" %") == 5 and " ".join(lines).count("  ") < 9
+        assert not any(line.lstrip().startswith("%") for line in lines), columns

@@ -3,10 +3,11 @@
 import pytest
 
 from bert_mgpu.evaluation.learning import (
-    MainScore,
+    JudgedScore,
     Training,
     findings,
     findings_from_loss,
+    findings_of_pretraining,
 )
 
 GOOD = Training(
@@ -20,18 +21,16 @@ GOOD = Training(
 FLAT = [0.70, 0.69, 0.70, 0.68]
 
 
-def scores(
-    value, *, metric="eval_accuracy", interval=None, baseline=0.8, one_answer=""
-):
-    return MainScore(
+def scores(value, *, metric="eval_accuracy", interval=None, baseline=0.8):
+    score = JudgedScore(
         metric,
         value,
         metric == "eval_loss",
         interval,
         constant={'always "good"': 0.51},
         baseline={"naive Bayes": baseline},
-        one_answer=one_answer,
     )
+    return [score]
 
 
 def test_of_a_good_model_nothing_is_said():
@@ -64,7 +63,21 @@ def test_few_rows_may_be_luck():
 
 def test_one_answer_is_told_first():
     said = "99 of 100 rows are predicted as good, but only 50 are"
-    assert findings(scores(0.9, one_answer=said), GOOD)[0] == said
+    assert findings(scores(0.9), GOOD, said)[0] == said
+
+
+def test_any_score_may_show_that_it_learnt():
+    """Of 1,000 rows 950 are "good": who finds the rest is wrong more often."""
+    low = scores(0.94, baseline=0.951)
+    high = scores(0.78, metric="macro_f1", baseline=0.49, interval=(0.7, 0.8))
+    assert findings([*low, *high], GOOD) == []
+    for found in (scores(0.78, interval=(0.5, 0.8)), scores(0.5), scores(0.7)):
+        lines = findings([*low, *found], GOOD)
+        assert lines[0].startswith("eval_accuracy 0.9400 is not better than naive")
+    # Naive Bayes learns nothing only if no score says otherwise.
+    bad = scores(0.5, baseline=0.515)
+    assert "learns nothing either" in findings([*bad, *bad], GOOD)[-1]
+    assert "learns nothing" not in findings([*bad, *scores(0.5)], GOOD)[-1]
 
 
 def test_a_loss_that_does_not_fall():
@@ -73,7 +86,7 @@ def test_a_loss_that_does_not_fall():
     few = GOOD._replace(losses=FLAT[:3])
     assert not any("did not fall" in line for line in findings(scores(0.5), few))
     # Without anything to beat it is all that there is.
-    alone = MainScore("eval_loss", 1.0, True, None, {}, {}, one_answer="")
+    alone = [JudgedScore("eval_loss", 1.0, True, None, {}, {})]
     assert len(findings(alone, GOOD._replace(losses=FLAT))) == 2
     assert findings(alone, GOOD) == []
 
@@ -90,15 +103,26 @@ def test_a_training_that_nothing_has_evaluated():
     assert "12 steps are few" in advice
 
 
+def test_a_pretraining_that_learns_nothing():
+    """Its loss stays where equal probabilities have it, or rises."""
+    flat = GOOD._replace(losses=FLAT)
+    line, advice = findings_of_pretraining(flat, 0.7)
+    assert line.endswith("end; equal probabilities for all words would have 0.7000")
+    assert advice.startswith("to try: ")
+    assert findings_of_pretraining(GOOD, 0.7) == []
+    assert findings_of_pretraining(flat, 9.9) == []  # it has learnt before
+    assert findings_of_pretraining(GOOD._replace(losses=[1.0, 1.1, 1.2, 1.3]), 9.9)
+
+
 @pytest.mark.parametrize("lower", [False, True])
 def test_rows_of_one_label_say_nothing_of_a_model(lower):
     """One answer for all is right: a perfect model is not better."""
     right = float(not lower)
-    alone = MainScore("x", right, lower, None, {"one": right}, {}, one_answer="")
-    (line,) = findings(alone, GOOD)
+    alone = JudgedScore("x", right, lower, None, {"one": right}, {})
+    (line,) = findings([alone], GOOD)
     assert line.startswith("all rows of dev have one label: no score of theirs shows")
-    assert findings(alone._replace(value=0.4), None) == [line]
-    told = findings(alone, GOOD._replace(losses=FLAT))
+    assert findings([alone._replace(value=0.4)], None) == [line]
+    told = findings([alone], GOOD._replace(losses=FLAT))
     assert told[0] == line and "did not fall" in told[1]
 
 
@@ -107,12 +131,19 @@ def test_rows_of_one_label_say_nothing_of_a_model(lower):
     [
         ({"from_weights": False}, "pass --init_checkpoint"),
         ({"trains_encoder": False}, "freeze fewer parts"),
-        ({"longest_step": 7e-4}, "--optimizer=adamw, whose first steps are smaller"),
-        ({"rate": 2e-4, "longest_step": 2e-4}, "a lower --learning_rate"),
-        ({"rate": 1e-6, "longest_step": 1e-6}, "a higher --learning_rate"),
+        (
+            {"longest_step": 7e-4},
+            "--optimizer=adamw, whose first steps are smaller, and --learning_rate=5e-",
+        ),
+        (
+            {"rate": 2e-4, "longest_step": 2e-4},
+            "a lower --learning_rate than 0.0002: --learning_rate=5e-5, in another",
+        ),
+        ({"rate": 1e-6, "longest_step": 1e-6}, "a higher --learning_rate than 1e-06: "),
         ({"steps": 12}, "more epochs, or a smaller batch: 12 steps are few"),
         ({}, "--optimizer=adamw --learning_rate=5e-5"),
-        ({"longest_step": None}, "; --learning_rate=5e-5, in another"),
+        ({"longest_step": None, "rate": 1e-4}, "; --learning_rate=5e-5, in another"),
+        ({"longest_step": None}, "to try: do --vocab_file"),  # and nothing else
     ],
 )
 def test_what_to_try(changed, advice):
@@ -120,6 +151,8 @@ def test_what_to_try(changed, advice):
     assert advice in lines[-1]
     asks = "do --vocab_file and --do_lower_case match" in lines[-1]
     assert asks == changed.get("from_weights", True)
+    advised = lines[-1].count("--learning_rate=") + lines[-1].count("--optimizer=adamw")
+    assert advised <= 2 and (not changed.get("trains_encoder", True)) <= (not advised)
 
 
 def test_labels_that_nothing_can_learn():
@@ -130,8 +163,7 @@ def test_labels_that_nothing_can_learn():
 
 
 def test_a_loss_is_better_when_it_is_lower():
-    low = MainScore("eval_loss", 0.3, True, None, {}, {"x": 0.5}, one_answer="")
-    assert findings(low, GOOD) == []
-    assert (
-        "eval_loss 0.6000 is not better" in findings(low._replace(value=0.6), GOOD)[0]
-    )
+    low = JudgedScore("eval_loss", 0.3, True, None, {}, {"x": 0.5})
+    assert findings([low], GOOD) == []
+    lines = findings([low._replace(value=0.6)], GOOD)
+    assert "eval_loss 0.6000 is not better" in lines[0]

@@ -39,7 +39,7 @@ def evaluated(count=2, labels=2, places=((0, 1),), trust=None, baseline=None):
         examples=examples,
         total=count + 1,
         scores={"eval_accuracy": 0.5, "eval_loss": 1.25, "right": 3},
-        trust=trust or Trust(),
+        trust=trust or Trust(judged=["eval_accuracy"]),
         baseline=baseline or {},
         shown=SetReport([ReportTable([("x",), ("y",)]), matrix], mistakes),
         records=[{"label": f"said {n}"} for n in range(count + 1)],

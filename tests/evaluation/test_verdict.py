@@ -20,7 +20,7 @@ def facts(tmp_path):
         known = {
             "output_dir": tmp_path, "config": FinetuneConfig(), "task": "mine",
             "metric": "eval_accuracy", "lower_is_better": False,
-            "main_metric": "eval_accuracy", "shown": ["eval_accuracy"],
+            "shown": ["eval_accuracy"],
             "baseline_name": "bayes", "model": "a model", "devices": ["CPU:0"],
             "batch": "8 per step", "sets": {"train": rows}, "padding": {},
             "warnings": [], "doubts": [],
@@ -32,15 +32,20 @@ def facts(tmp_path):
 
 def test_the_main_score_stands_beside_the_others(facts):
     own = evaluated(
-        trust=Trust({"eval_accuracy": (0.25, 0.75)}, {'always "a"': 0.4}),
+        trust=Trust(
+            {"eval_accuracy": (0.25, 0.75)},
+            {"eval_accuracy": {'always "a"': 0.4}},
+            judged=["eval_accuracy"],
+        ),
         baseline={"eval_accuracy": 0.45, "f1": 0.1},
     )
     assert verdict.sentence(own, facts()) == (
         "dev eval_accuracy 0.5000 (95 %: 0.2500 to 0.7500); for comparison: bayes"
         ' 0.4500, always "a" 0.4000'
     )
-    own = own._replace(trust=Trust(floors={"the mean": 2.5}))
-    assert verdict.sentence(own, facts(main_metric="eval_loss")) == (
+    floors = {"eval_loss": {"the mean": 2.5}}
+    own = own._replace(trust=Trust(floors=floors, judged=["eval_loss"]))
+    assert verdict.sentence(own, facts()) == (
         "dev eval_loss 1.2500; for comparison: the mean 2.5000"
     )
 

@@ -1,5 +1,6 @@
 """What a run says of a model that learnt nothing, and of one that did."""
 
+import dataclasses
 import json
 import re
 
@@ -60,6 +61,25 @@ def test_a_model_that_learnt_nothing(said, tiny):
     err, _ = said(do_train=False, report=False, max_eval_examples=5)
     assert "  naive Bayes, dev: eval_accuracy" in err and "are not known yet" in err
     assert (out / "baseline.json").read_bytes() == before
+
+
+def test_rollbacks_halve_the_rate_that_is_warned_of():
+    config = FinetuneConfig(optimizer="adamw_google")
+    plan = TrainingPlan(75, 7, 1e-4, save_every=10)
+    full, halved = (
+        assessment_lib.longest_step(config, one)
+        for one in (plan, dataclasses.replace(plan, halvings=(5, 5)))
+    )
+    assert halved == pytest.approx(full / 4)
+
+
+def test_best_metric_is_the_score_that_is_judged(said):
+    err, out = said(num_train_epochs=1, best_metric="f1", report=True, eval_steps=5)
+    words, page = " ".join(err.split()), (out / "report.html").read_text()
+    assert "dev f1 0." in page and "always &quot;1&quot; 0." in page
+    judged = [line for line in words.split("WARNING") if "no better" in line]
+    judged += [line for line in words.split("WARNING") if "not better" in line]
+    assert not any("eval_accuracy" in line for line in judged), judged
 
 
 @pytest.mark.parametrize("evaluates", [False, True])

@@ -11,7 +11,7 @@ from bert_mgpu.core.errors import DivergedStep
 from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.data.batching import Batching
 from bert_mgpu.distributed.collective import SOLO
-from bert_mgpu.runs import rollbacks
+from bert_mgpu.runs import mlflow_state, rollbacks
 
 
 @pytest.fixture
@@ -40,6 +40,20 @@ def test_those_of_another_training_do_not_count(job, tmp_path):
     assert len(rollbacks.read(job, "a")) == 1 and rollbacks.read(job, "b") == []
     rollbacks.roll_back(DivergedStep(10, "loss nan", ""), job, "b")
     assert [one.diverged for one in rollbacks.read(job, "b")] == [10]
+
+
+def test_mlflow_gets_the_steps_that_are_repeated(job, tmp_path):
+    """What it has of the steps after the checkpoint is of weights that are gone."""
+    logged = {"train": 9, "dev": 6, "later": 8}
+    mlflow_state.write(tmp_path, "a store", "a run", logged=logged)
+    rollbacks.roll_back(DivergedStep(10, "loss nan", ""), job, "a")
+    found = mlflow_state.read(tmp_path, "a store")
+    assert found["run_id"] == "a run"
+    assert found["logged"] == {"train": 8, "dev": 6, "later": 8}
+    for text in ("", "{}", '{"uri": 1, "run_id": 2, "logged": []}'):
+        (tmp_path / "mlflow.json").write_text(text)
+        rollbacks.roll_back(DivergedStep(11, "loss nan", ""), job, text)
+        assert (tmp_path / "mlflow.json").read_text() == text
 
 
 def test_those_of_an_older_file_count_where_something_was_saved(job, tmp_path):

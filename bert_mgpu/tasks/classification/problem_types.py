@@ -85,7 +85,7 @@ class Single(ProblemType):
         return scores | ranking.scores(scored.groups, scored.margins, truth=truth)
 
     def trust(self, scored: ScoredRows) -> Trust:
-        return trust.of_classes(scored.truth, self._classes(scored), scored.labels)
+        return trust.of_single(scored, self._classes(scored))
 
     def row_losses(self, scored: ScoredRows) -> np.ndarray:
         log_probs = metrics.log_softmax(scored.logits)

@@ -88,7 +88,20 @@ def has_right_and_wrong(ranking: Ranking, truth: np.ndarray) -> np.ndarray:
 def scores(
     groups: np.ndarray | None, values: np.ndarray, *, truth: np.ndarray
 ) -> dict[str, float]:
-    """The means of NAMES over the groups with right and wrong rows; {} without any.
+    """The means of `group_scores`; {} without any."""
+    if groups is None:
+        return {}
+    # fsum, so that the digits do not depend on the order of the groups.
+    return {
+        name: math.fsum(each) / len(each)
+        for name, each in group_scores(groups, values, truth=truth).items()
+    }
+
+
+def group_scores(
+    groups: np.ndarray, values: np.ndarray, *, truth: np.ndarray
+) -> dict[str, np.ndarray]:
+    """NAMES of each group with right and wrong rows, float [groups]; {} without any.
 
     mrr: 1 / the rank of the first right row; hit_at_k: whether that rank is at most k.
     A right row ranks below all wrong ones that tie with it: with one right row, mrr is
@@ -98,8 +111,6 @@ def scores(
 
     Args: groups and values (its scores) as for `ranked`; truth: 0 or 1, [R]
     """
-    if groups is None:
-        return {}
     ranking = ranked(groups, values)
     compared = has_right_and_wrong(ranking, truth)
     if not compared.any():
@@ -111,12 +122,36 @@ def scores(
     )
     ahead = ~right & (ranking.ties <= best[ranking.groups])
     place = 1 + np.add.reduceat(ahead, ranking.starts, dtype=np.int64)
-    group_scores = (1 / place, place <= 1, place <= 3, _ndcg(ranking, right))
-    # fsum, so that the digits do not depend on the order of the groups.
+    found = (1 / place, place <= 1, place <= 3, _ndcg(ranking, right))
     return {
-        name: math.fsum(values[compared]) / int(compared.sum())
-        for name, values in zip(NAMES, group_scores, strict=True)
+        name: each[compared].astype(np.float64)
+        for name, each in zip(NAMES, found, strict=True)
     }
+
+
+def random_scores(groups: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    """What `scores` would be on average if the rows of each group had a random order.
+
+    The first right row of n, r of which are right, has rank k with the probability
+    C(n - k, r - 1) / C(n, r). groups, truth: see `scores`.
+    """
+    same = np.zeros(len(groups))
+    tied = scores(groups, same, truth=truth)  # its ndcg is the mean over all orders
+    ranking = ranked(groups, same)
+    sizes = np.diff(ranking.starts, append=len(ranking.order))
+    right = np.add.reduceat(truth[ranking.order] == 1, ranking.starts, dtype=np.int64)
+    kinds, counts = np.unique(
+        np.stack([sizes, right], -1)[(right > 0) & (right < sizes)],
+        axis=0,
+        return_counts=True,
+    )
+    sums = np.zeros(3)
+    for (n, r), count in zip(kinds.tolist(), counts.tolist(), strict=True):
+        ways = [math.comb(n - k, r - 1) / math.comb(n, r) for k in range(1, n - r + 2)]
+        mrr = math.fsum(way / k for k, way in enumerate(ways, 1))
+        sums += count * np.array([mrr, sum(ways[:1]), sum(ways[:3])])
+    means = sums / counts.sum()
+    return dict(zip(NAMES, [*means.tolist(), tied["ndcg"]], strict=True))
 
 
 def _ndcg(ranking: Ranking, right: np.ndarray) -> np.ndarray:

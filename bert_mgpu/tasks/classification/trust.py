@@ -11,12 +11,14 @@ import numpy as np
 
 from bert_mgpu.core import intervals
 from bert_mgpu.core.task import Trust
-from bert_mgpu.tasks.classification import metrics
+from bert_mgpu.tasks.classification import metrics, ranking
+from bert_mgpu.tasks.classification.problem_type import ScoredRows
 
 _MOST_CELLS = 10_000  # of a confusion matrix that is resampled a thousand times
 _FEWEST = 20  # rows; one answer for fewer of them means little
 _NEARLY_ALL = 0.95
 _TOO_OFTEN = 1.1  # how many times as often an answer is given as it is true
+_DRAWN = "labels drawn at random"
 _NARROW = 0.1  # standard deviation of predictions, relative to that of the labels
 _LEAST_PROBABILITIES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
@@ -29,18 +31,64 @@ def of_classes(
     found = {"eval_accuracy": intervals.wilson(right, rows)}
     if not rows:
         return Trust(found)
+    judged = ["eval_accuracy"]
     if len(labels) ** 2 <= _MOST_CELLS:
         counts = metrics.confusion(truth, predicted, len(labels))
-        found["macro_f1"] = intervals.of_cells(counts, macro_f1)
+        occurs = (counts.sum(0) + counts.sum(1)) > 0
+        found["macro_f1"] = intervals.of_confusion(
+            counts, lambda draws: macro_f1(draws, occurs)
+        )
+        # A model that finds rare classes may give fewer right answers than always the
+        # most common one.
+        judged.append("macro_f1")
         if len(labels) == 2:
-            found["f1"] = intervals.of_cells(counts, positive_f1)
+            found["f1"] = intervals.of_confusion(counts, positive_f1)
     sizes, answers = (
         np.bincount(classes, minlength=len(labels)) for classes in (truth, predicted)
     )
-    most, said = int(sizes.argmax()), int(answers.argmax())
-    floor = float(sizes[most] / rows)
+    said = int(answers.argmax())
     line = _one_answer(labels[said], int(answers[said]), int(sizes[said]), rows=rows)
-    return Trust(found, {f'always "{labels[most]}"': floor}, one_answer=line)
+    return Trust(found, _floors(sizes, labels), one_answer=line, judged=judged)
+
+
+def _floors(sizes: np.ndarray, labels: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The scores of one answer for all rows, and of labels drawn as often as they are.
+
+    sizes: the number of rows of each label, int [C].
+    """
+    shares = sizes / sizes.sum()
+    most, classes = int(shares.argmax()), int(np.count_nonzero(sizes))
+    always = f'always "{labels[most]}"'
+    largest = float(shares[most])
+    floors = {
+        "eval_accuracy": {always: largest},
+        "micro_f1": {always: largest},
+        "macro_f1": {
+            always: 2 * largest / (1 + largest) / classes,
+            _DRAWN: 1 / classes,
+        },
+        "mcc": {_DRAWN: 0.0},
+    }
+    if len(labels) == 2:
+        second = float(shares[1])
+        floors["f1"] = {f'always "{labels[1]}"': 2 * second / (1 + second)}
+        floors["auc"] = {_DRAWN: 0.5}
+    return floors
+
+
+def of_single(scored: ScoredRows, predicted: np.ndarray) -> Trust:
+    """Like `of_classes`; where rows are ranked, by the order in their groups."""
+    truth, groups = scored.truth, scored.groups
+    found = of_classes(truth, predicted, scored.labels)
+    if groups is None:
+        return found
+    each = ranking.group_scores(groups, scored.margins, truth=truth)
+    if not each:
+        return found
+    ranked = {name: intervals.of_mean(scores) for name, scores in each.items()}
+    random = ranking.random_scores(groups, truth)
+    floors = {name: {"rows in a random order": score} for name, score in random.items()}
+    return Trust({**found.intervals, **ranked}, floors, judged=["mrr"])
 
 
 def confidence_cells(
@@ -74,9 +122,12 @@ def positive_f1(counts: np.ndarray) -> np.ndarray:
     return np.nan_to_num(_f1(counts)[:, 1])
 
 
-def macro_f1(counts: np.ndarray) -> np.ndarray:
-    """Macro F1, as in scikit-learn, over classes that occur: int [T, C, C] -> [T]."""
-    return np.nanmean(_f1(counts), -1)
+def macro_f1(counts: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Macro F1, as in scikit-learn, over these classes: int [T, C, C] -> [T].
+
+    classes: bool [C].
+    """
+    return np.nan_to_num(_f1(counts))[:, classes].mean(-1)
 
 
 def of_label_sets(
@@ -99,10 +150,19 @@ def of_label_sets(
 
 
 def of_values(truth: np.ndarray, predicted: np.ndarray) -> Trust:
-    """How far the mean squared error of a regression can be trusted: float [R]."""
+    """How far the mean squared error of a regression can be trusted: float [R].
+
+    Its interval is that of its ratio to the variance of the same rows' labels, times
+    the variance of all labels: the labels that a set happens to hold change both.
+    """
     if not len(truth):
         return Trust()
     truth, predicted = truth.astype(np.float64), predicted.astype(np.float64)
+    variance, found = float(truth.var()), dict[str, intervals.Interval]()
+    if variance:
+        sums = np.stack([(truth - predicted) ** 2, (truth - truth.mean()) ** 2], -1)
+        low, high = intervals.of_rows(sums, lambda drawn: drawn[:, 0] / drawn[:, 1])
+        found["eval_loss"] = (low * variance, high * variance)
     line = ""
     if len(truth) >= _FEWEST and predicted.std() < _NARROW * truth.std():
         low, high = np.quantile(predicted, (0.025, 0.975))
@@ -110,7 +170,8 @@ def of_values(truth: np.ndarray, predicted: np.ndarray) -> Trust:
             f"nearly one value for all: 95 % of the predictions are {low:.4g} to"
             f" {high:.4g}, the labels {truth.min():.4g} to {truth.max():.4g}"
         )
-    return Trust(floors={"always the mean label": float(truth.var())}, one_answer=line)
+    floors = {"eval_loss": {"always the mean label": variance}}
+    return Trust(found, floors, one_answer=line)
 
 
 def _one_answer(name: str, said: int, true: int, *, rows: int) -> str:

@@ -235,10 +235,7 @@ def trust(
     if chinese:
         score, name = cmrc_f1, "cmrc_f1"
     values = question_scores(truth, predicted, score)
-    low, high = intervals.of_rows(
-        np.stack([values, np.ones(len(values))], 1),
-        lambda sums: sums[:, 0] / sums[:, 1],
-    )
+    low, high = intervals.of_mean(values)
     said, count = collections.Counter(predicted).most_common(1)[0]
     true = sum(said in (texts or ("",)) for texts in truth)
     line = ""

@@ -1,5 +1,6 @@
 """Scores of groups against scikit-learn, ties and any order of rows."""
 
+import itertools
 import json
 
 import numpy as np
@@ -71,6 +72,24 @@ def test_several_right_rows_count_by_the_first_in_the_worst_order_of_ties():
         found = ranking.scores(one_group, np.array(scores), truth=np.array(truth))
         assert found["mrr"] == 1 / place
         assert (found["hit_at_1"], found["hit_at_3"]) == (place == 1, place <= 3)
+
+
+def test_a_random_order_has_the_mean_over_all_orders():
+    """Of groups of 5 rows, 2 of them right, and of 4 with 1; a third has none."""
+    numbers = np.array([0] * 5 + [1] * 4 + [2] * 3)
+    truth = np.array([1, 1, 0, 0, 0] + [1, 0, 0, 0] + [0, 0, 0])
+    found = ranking.random_scores(numbers, truth)
+    kinds = []
+    for own in ([1, 1, 0, 0, 0], [1, 0, 0, 0]):
+        group = np.zeros(len(own), int)
+        orders = itertools.permutations(range(len(own)))
+        each = [
+            ranking.scores(group, np.array(order, float), truth=np.array(own))
+            for order in orders
+        ]
+        kinds.append({name: np.mean([one[name] for one in each]) for name in each[0]})
+    for name, value in found.items():
+        assert value == pytest.approx(np.mean([kind[name] for kind in kinds])), name
 
 
 def test_the_order_of_the_rows_and_rounding_change_no_digit():

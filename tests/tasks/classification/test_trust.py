@@ -3,21 +3,22 @@
 import numpy as np
 import pytest
 from scipy import special
-from sklearn import metrics
+from sklearn import dummy, metrics
 
 from bert_mgpu.tasks.classification import trust
+from bert_mgpu.tasks.classification.problem_type import ScoredRows
 
 LABELS = ["bad", "good", "so so"]
 
 
 def test_macro_f1_is_that_of_scikit_learn():
     rng = np.random.default_rng(0)
-    counts, wanted = [], []
     for _ in range(200):
         truth, said = rng.integers(0, rng.integers(1, 4), (2, 12))
-        counts.append(metrics.confusion_matrix(truth, said, labels=[0, 1, 2]))
-        wanted.append(metrics.f1_score(truth, said, average="macro", zero_division=0))
-    assert trust.macro_f1(np.array(counts)) == pytest.approx(wanted, abs=1e-12)
+        counts = metrics.confusion_matrix(truth, said, labels=[0, 1, 2])[None]
+        wanted = metrics.f1_score(truth, said, average="macro", zero_division=0)
+        occurs = np.isin([0, 1, 2], [*truth, *said])
+        assert trust.macro_f1(counts, occurs) == pytest.approx([wanted], abs=1e-12)
 
 
 def test_a_class_that_hardly_occurs_has_an_interval():
@@ -54,10 +55,79 @@ def test_the_intervals_hold_the_scores():
         low, high = found.intervals[name]
         assert low < score < high and 0.04 < high - low < 0.15, name
     assert found.one_answer == ""
-    (name, floor), *_ = found.floors.items()
-    most = np.bincount(truth).argmax()
-    assert name == f'always "{LABELS[most]}"'
-    assert floor == pytest.approx((truth == most).mean())
+    assert found.judged == ["eval_accuracy", "macro_f1"]
+
+
+def test_floors_are_those_of_scikit_learns_dummies():
+    rng = np.random.default_rng(1)
+    truth = (rng.random(4000) < 0.3).astype(int)
+    found = trust.of_classes(truth, truth, LABELS[:2]).floors
+    rows = np.zeros((4000, 1))
+    drawn = np.mean(
+        [
+            metrics.f1_score(truth, by.predict(rows), average="macro")
+            for by in (
+                dummy.DummyClassifier(strategy="stratified", random_state=seed).fit(
+                    rows, truth
+                )
+                for seed in range(20)
+            )
+        ]
+    )
+    most, second = np.zeros(4000, int), np.ones(4000, int)
+    always = 'always "bad"'
+    assert found["eval_accuracy"] == {always: pytest.approx((truth == 0).mean())}
+    assert found["micro_f1"] == found["eval_accuracy"]
+    macro = metrics.f1_score(truth, most, average="macro")
+    assert found["macro_f1"] == {
+        always: pytest.approx(macro),
+        "labels drawn at random": pytest.approx(drawn, abs=0.01),
+    }
+    score = metrics.f1_score(truth, second)
+    assert found["f1"] == {'always "good"': pytest.approx(score)}
+    for name in ("mcc", "auc"):  # their values are what no information gives
+        assert {*found[name]} == {"labels drawn at random"}
+
+
+def test_rare_classes_that_are_never_found_have_no_chance_of_1():
+    """Draws without them would all be right."""
+    truth = np.array([0] * 197 + [1] * 3)
+    found = trust.of_classes(truth, np.zeros(200, int), LABELS[:2])
+    score = metrics.f1_score(truth, np.zeros(200, int), average="macro")
+    assert found.intervals["macro_f1"] == pytest.approx((score, score))
+    many = np.repeat(np.arange(60), 3)
+    said = np.where(np.random.default_rng(0).random(180) < 0.6, many, (many + 1) % 60)
+    low, high = trust.of_classes(many, said, [*map(str, range(60))]).intervals[
+        "macro_f1"
+    ]
+    assert low < metrics.f1_score(many, said, average="macro") < high
+
+
+def test_who_finds_rare_classes_is_judged_by_them():
+    truth = np.array([0] * 950 + [1] * 50)
+    said = truth.copy()
+    said[:55], said[-5:] = 1, 0
+    found = trust.of_classes(truth, said, LABELS[:2])
+    assert (truth == said).mean() < found.floors["eval_accuracy"]['always "bad"']
+    assert found.judged[1] == "macro_f1"
+    assert found.intervals["macro_f1"][0] > max(found.floors["macro_f1"].values())
+
+
+def test_a_ranking_is_judged_by_its_groups():
+    """In each group one row of ten is right, and first, but no probability is 0.5."""
+    groups, truth = np.repeat(np.arange(30), 10), np.arange(300) % 10 == 0
+    logits = np.stack([np.ones(300), np.where(truth, 0.9, 0.1)], -1).astype("f")
+    scored = ScoredRows(logits, ["0", "1"], truth=truth.astype(int), groups=groups)
+    found = trust.of_single(scored, np.zeros(300, int))
+    assert found.judged == ["mrr"] and not found.one_answer
+    random = "rows in a random order"
+    assert found.floors["hit_at_1"] == {random: pytest.approx(0.1)}
+    assert found.intervals["mrr"] == (1.0, 1.0)
+    assert "eval_accuracy" in found.intervals
+    # Groups of which none can be scored are plain rows.
+    for none in (groups * 0 - 1, np.arange(300)):
+        plain = trust.of_single(scored._replace(groups=none), np.zeros(300, int))
+        assert plain.judged == ["eval_accuracy", "macro_f1"]
 
 
 @pytest.mark.parametrize(
@@ -95,8 +165,9 @@ def test_values_beside_their_mean():
     found = trust.of_values(truth, truth + rng.normal(0, 1, 200).astype("f"))
     mean = np.full(200, truth.mean())
     floor = pytest.approx(metrics.mean_squared_error(truth, mean), 1e-6)
-    assert found.floors == {"always the mean label": floor}
-    assert found.one_answer == "" and not found.intervals
+    assert found.floors == {"eval_loss": {"always the mean label": floor}}
+    low, high = found.intervals["eval_loss"]
+    assert found.one_answer == "" and low < 1 < high < 1.5
     narrow = (2.5 + rng.normal(0, 0.1, 200)).astype("f")
     line = trust.of_values(truth, narrow).one_answer
     assert line.startswith("nearly one value for all: 95 % of the predictions are 2.")
@@ -104,8 +175,18 @@ def test_values_beside_their_mean():
     assert trust.of_values(truth, (narrow - 2.5) * 6).one_answer == ""
     same = np.ones(30, "f")
     assert trust.of_values(same, same) == trust.Trust(
-        floors={"always the mean label": 0.0}
+        floors={"eval_loss": {"always the mean label": 0.0}}
     )
+
+
+def test_noise_is_hardly_ever_better_than_the_mean():
+    rng = np.random.default_rng(4)
+    better = 0
+    for _ in range(200):
+        truth = rng.normal(0, 1, 100)
+        found = trust.of_values(truth, truth.mean() + rng.normal(0, 0.11, 100))
+        better += found.intervals["eval_loss"][1] < truth.var()
+    assert better <= 200 * 0.06
 
 
 def test_no_rows():
