@@ -143,7 +143,6 @@ def test_rows_of_one_label_say_nothing_of_a_model(lower):
         ({"steps": 12}, "more epochs, or a smaller batch: 12 steps are few"),
         ({}, "--optimizer=adamw --learning_rate=5e-5"),
         ({"longest_step": None, "rate": 1e-4}, "; --learning_rate=5e-5, in another"),
-        ({"longest_step": None}, "to try: do --vocab_file"),  # and nothing else
     ],
 )
 def test_what_to_try(changed, advice):
@@ -153,6 +152,13 @@ def test_what_to_try(changed, advice):
     assert asks == changed.get("from_weights", True)
     advised = lines[-1].count("--learning_rate=") + lines[-1].count("--optimizer=adamw")
     assert advised <= 2 and (not changed.get("trains_encoder", True)) <= (not advised)
+
+
+def test_what_was_done_is_not_advised():
+    lines = findings(scores(0.5), GOOD._replace(longest_step=None))
+    assert lines[-1] == "to try: do --vocab_file and --do_lower_case match the weights?"
+    head = GOOD._replace(trains_encoder=False, rate=1e-3)
+    assert "--learning_rate" not in findings(scores(0.5), head)[-1]
 
 
 def test_labels_that_nothing_can_learn():
