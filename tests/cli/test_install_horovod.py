@@ -221,7 +221,7 @@ def test_the_users_variables_win(own, expected, absent):
     assert environ["MAKEFLAGS"].startswith("-j") and "/tools/bin" in environ["PATH"]
 
 
-def test_nothing_is_told_of_a_horovod_that_is_not_there(tmp_path):
+def test_a_missing_horovod_is_passed_over_in_silence(tmp_path):
     assert horovod_probe.installed(tmp_path) is None
 
 

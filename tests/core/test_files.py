@@ -83,7 +83,7 @@ def test_a_folder_is_taken_once_at_a_time(tmp_path):
         pass
 
 
-def test_a_folder_without_locks_is_told_of(tmp_path, monkeypatch, capsys):
+def test_a_folder_without_locks_is_warned_of(tmp_path, monkeypatch, capsys):
     def refuse(file, how):
         raise OSError(errno.ENOLCK, "No locks available")
 

@@ -118,7 +118,7 @@ def test_folder_that_cannot_be_written(tmp_path):
 
 
 @pytest.mark.parametrize(("size", "told"), [(9_999_999, False), (30_000_000, True)])
-def test_a_large_file_is_told_of_before_it_is_read(tmp_path, capsys, size, told):
+def test_a_large_file_is_announced_before_it_is_read(tmp_path, capsys, size, told):
     source = tmp_path / "train.tsv"
     with source.open("wb") as file:
         file.truncate(size)

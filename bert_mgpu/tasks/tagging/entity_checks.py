@@ -53,7 +53,7 @@ def warnings(checked: CheckedSet, tags: Sequence[str]) -> Iterator[str]:
         rare = [f"{kind} ({count})" for kind, count in zip(types, counts, strict=True)
                 if 0 < count < _FEW]  # fmt: skip
         if rare:
-            yield f"{checked.path}: types of few entities: {listed(rare, _NAMES)}"
+            yield f"{checked.path}: types with few entities: {listed(rare, _NAMES)}"
     if between := _between(checked):
         recall = 1 - between / max(1, counts.sum())
         yield (

@@ -71,7 +71,7 @@ def test_warnings(checked):
     lines = [*entity_checks.warnings(checked, TAGS)]
     assert lines == [
         "t.json: no entity of the type C",
-        "t.json: types of few entities: A (3), B (1)",
+        "t.json: types with few entities: A (3), B (1)",
         "t.json: 1 of 4 entities begin or end inside a token, so recall is at most"
         " 75.00%",
         "t.json: 1 mention with several types: A (line 1) and B (line 2)",
