@@ -54,6 +54,7 @@ PARTS = {
     "runs/predict_stream.py": ("runs/finetune.py", "runs that read standard input"),
     "text/pieces.py": ("tasks/tagging/dataset.py", "the ends of its units"),
     "text/spelling.py": ("text/realise.py", "the case of what it writes"),
+    "tasks/set_log.py": ("tasks/dataset.py", "what it logs of a set"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),
     "cli/doctor/suspect_labels.py": (
         "cli/doctor/task_data.py",
