@@ -11,10 +11,11 @@ from bert_mgpu.core import terminal
 from bert_mgpu.core.rows import Features
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.span_qa import dataset
-from bert_mgpu.tasks.span_qa.dataset import ENDS, PLACES, STARTS
+from bert_mgpu.tasks.span_qa.dataset import PLACES
 
 _NUMBER_WIDTH = 16  # characters of a column
-_LONG, _CUT = 0.05, 0.05  # shares of long answers and cut questions to warn of
+# Shares to warn of: of long answers, of cut questions, of answers that no window shows.
+_LONG, _CUT, _FIT_NOWHERE = 0.05, 0.05, 0.01
 
 
 def remarks(features: Features) -> Iterator[str]:
@@ -31,6 +32,11 @@ def remarks(features: Features) -> Iterator[str]:
         yield (
             f"{notes['misplaced']} of {notes['answers']} answers are not at their"
             f" place; {_questions(notes['lost'])} whose answers are not in the context"
+        )
+    if notes["fit_nowhere"]:
+        yield (
+            f"{_questions(notes['fit_nowhere'])} whose answers fit into no window:"
+            " training takes them for questions without an answer"
         )
     if notes["cut_questions"]:
         yield (
@@ -63,15 +69,16 @@ def warnings(checked: CheckedSet) -> Iterator[str]:
             f" --max_answer_length, up to {notes['longest_answer']}: they cannot be"
             " predicted: raise it"
         )
-    if with_answer and checked.split == "train" and not _learnt(checked.features):
-        if notes["lost"] == with_answer:
-            rest = "" if notes["learnt"] else ": nothing to learn"
-            yield f"{path}: no answer occurs in its context{rest}"
-        else:
-            yield (
-                f"{path}: no answer fits into a window: raise --max_seq_length, or"
-                " lower --doc_stride"
-            )
+    if notes["fit_nowhere"] > _FIT_NOWHERE * with_answer:
+        share = notes["fit_nowhere"] / with_answer
+        yield (
+            f"{path}: {share:.1%} of the answers fit into no window: they cannot be"
+            " predicted, and training takes them for questions without an answer:"
+            " raise --max_seq_length, or lower --doc_stride"
+        )
+    if with_answer and checked.split == "train" and notes["lost"] == with_answer:
+        rest = "" if notes["learnt"] else ": nothing to learn"
+        yield f"{path}: no answer occurs in its context{rest}"
 
 
 def tables(sets: Sequence[CheckedSet]) -> list[str]:
@@ -89,6 +96,10 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
         (
             "answers that are too long",
             [each.notes["long_answers"] for each in features],
+        ),
+        (
+            "answers that fit into no window",
+            [each.notes["fit_nowhere"] for each in features],
         ),
         ("questions that are cut", [each.notes["cut_questions"] for each in features]),
     ]
@@ -109,11 +120,6 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
 
 def _questions(count: int) -> str:
     return f"{count} question{'s' * (count != 1)}"
-
-
-def _learnt(features: Features) -> bool:
-    return bool((features.dense[ENDS] >= features.dense[STARTS])[
-        features.dense[STARTS] > 0].any())  # fmt: skip
 
 
 def _contexts(features: Features) -> set[bytes]:

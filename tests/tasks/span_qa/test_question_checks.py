@@ -111,13 +111,22 @@ def test_a_training_names_what_is_misplaced_once(tokenizer):
     assert len([*question_checks.remarks(train.features)]) == 1
 
 
-def test_an_answer_that_no_window_has(tokenizer):
+@pytest.mark.parametrize("count", [1, 99, 100])
+def test_answers_that_no_window_has(tokenizer, count):
+    """Each is counted, though another one is learnt; above 1 % there is a warning."""
     label = Answers((LONG[:80],), (0, 80))
-    train = checked(tokenizer, "train", Example("1", "the", LONG, label=label))
-    assert any(
-        "no answer fits into a window: raise --max_seq_length" in line
-        for line in question_checks.warnings(train)
+    bad = Example("0", "the", LONG, label=label)
+    good = Example("1", "the", LONG, label=Answers(("sun",), (4, 7)))
+    train = checked(tokenizer, "train", bad, *[good] * (count - 1))
+    assert train.features.notes["fit_nowhere"] == 1
+    table = question_checks.tables([train])[0]
+    assert rows_of(table)["answers that fit into no window"] == "1"
+    assert "1 question whose answers fit into no window" in "".join(
+        question_checks.remarks(train.features)
     )
+    found = [line for line in question_checks.warnings(train) if "no window" in line]
+    said = f"train.json: {1 / count:.1%} of the answers fit into no window"
+    assert [line.startswith(said) for line in found] == [True] * (count < 100)
 
 
 def test_answers_that_no_context_has(tokenizer):
