@@ -30,6 +30,7 @@ SPECIAL = 3  # [CLS], [SEP] and [SEP] of a row
 PLACES, CORES = "places", "cores"
 STARTS, ENDS = "start_positions", "end_positions"
 NO_TARGET = -1  # of a row without a known answer: it has no loss
+_ROW = "max_seq_length"  # the flag that limits questions in short rows
 _CHINESE = re.compile("[\u3400-\u9fff]")
 SHOWN = 20  # maximum number of misplaced answers that are named
 
@@ -86,7 +87,7 @@ class _Questions:
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         made = tokenizer.batch_ids([*numbers])
         sizes = np.minimum(made.lengths, most)
-        self.cut = int((made.lengths > most).sum())
+        self.cut = {*itertools.compress(numbers, (made.lengths > most).tolist())}
         rows = np.stack([made.offsets[:-1], sizes], 1)[:, None]
         kept = Spliced(made.values, rows.astype(np.int32)).take(np.arange(len(rows)))
         special = np.array([tokenizer.cls_id, tokenizer.sep_id], np.int32)
@@ -155,7 +156,9 @@ def featurise(
         lines[numbers],
         notes=cache.length_notes(columns["input_ids"].lengths, 0)
         | _answer_notes(examples, shown)
-        | {"cut_questions": questions.cut, "chinese": contexts.are_chinese()}
+        | {"cut_questions": sum(each.text_a in questions.cut for each in examples)}
+        | {"cut_by": "max_query_length" if longest == max_query_length else _ROW}
+        | {"chinese": contexts.are_chinese()}
         | {"room": max_seq_length - 1, "stride": doc_stride}
         | {"learnt": int((starts != NO_TARGET).sum()), "fit_nowhere": fit_nowhere}
         | {"longest_answer": max(answer_sizes, default=0)}

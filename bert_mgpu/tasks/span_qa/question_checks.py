@@ -16,6 +16,7 @@ from bert_mgpu.tasks.span_qa.dataset import PLACES
 _NUMBER_WIDTH = 16  # characters of a column
 # Shares to warn of: of long answers, of cut questions, of answers that no window shows.
 _LONG, _CUT, _FIT_NOWHERE = 0.05, 0.05, 0.01
+_FEWEST = 10  # tokens of a context that a window ought to show
 
 
 def remarks(features: Features) -> Iterator[str]:
@@ -40,8 +41,8 @@ def remarks(features: Features) -> Iterator[str]:
         )
     if notes["cut_questions"]:
         yield (
-            f"{_questions(notes['cut_questions'])} longer than --max_query_length:"
-            " the ends are left out"
+            f"{_questions(notes['cut_questions'])} longer than --{notes['cut_by']}"
+            " allows: the ends are left out"
         )
 
 
@@ -51,7 +52,13 @@ def warnings(checked: CheckedSet) -> Iterator[str]:
     count = len(checked.features.first_rows)
     if notes["cut_questions"] > _CUT * count:
         share = notes["cut_questions"] / count
-        yield f"{path}: {share:.0%} of the questions are cut: raise --max_query_length"
+        yield f"{path}: {share:.0%} of the questions are cut: raise --{notes['cut_by']}"
+    if len(short := _with_short_windows(checked.features)):
+        yield (
+            f"{checked.locations(short)}: {_questions(len(short))} so long that windows"
+            f" show fewer than {_FEWEST} tokens of the context: raise --max_seq_length,"
+            " or lower --max_query_length"
+        )
     if not checked.labelled:
         return
     for line, told in notes["misplaced_shown"]:
@@ -120,6 +127,14 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
 
 def _questions(count: int) -> str:
     return f"{count} question{'s' * (count != 1)}"
+
+
+def _with_short_windows(features: Features) -> np.ndarray:
+    """The questions that leave few tokens to each of several windows."""
+    first = features.first_rows
+    several = np.diff(np.append(first, len(features))) > 1
+    room = features.notes["room"] - dataset.windows_of(features).heads[first]
+    return np.flatnonzero(several & (room < _FEWEST))
 
 
 def _contexts(features: Features) -> set[bytes]:

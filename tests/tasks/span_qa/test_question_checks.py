@@ -67,6 +67,37 @@ def test_the_table_of_a_set(tokenizer):
     )
 
 
+def test_questions_that_are_cut_are_counted_each(tokenizer):
+    """Not each text once; the flag to raise is the one that cut them."""
+    long, short = ("the of in it a joy", "the of")
+    examples = [Example(f"{i}", long if i < 3 else short, "joy") for i in range(4)]
+    for flags, name in (
+        ({"max_query_length": 4}, "--max_query_length"),
+        ({"max_query_length": 64, "max_seq_length": 9}, "--max_seq_length"),
+        ({"max_query_length": 5, "max_seq_length": 9}, "--max_query_length"),
+    ):
+        train = checked(tokenizer, "train", *examples, **flags)
+        assert [*question_checks.remarks(train.features)] == [
+            f"3 questions longer than {name} allows: the ends are left out"
+        ]
+        assert f"train.json: 75% of the questions are cut: raise {name}" in [
+            *question_checks.warnings(train)
+        ]
+        assert (
+            rows_of(question_checks.tables([train])[0])["questions that are cut"] == "3"
+        )
+
+
+@pytest.mark.parametrize(("length", "few"), [(15, False), (14, True)])
+def test_windows_that_show_little_of_their_context(tokenizer, length, few):
+    """[CLS], two tokens of the question and two [SEP] leave 10, or 9."""
+    examples = [Example("1", "the of", LONG, line=3), Example("2", "it a in", "joy")]
+    train = checked(tokenizer, "train", *examples, max_seq_length=length)
+    found = [line for line in question_checks.warnings(train) if "show" in line]
+    said = "train.json:3: 1 question so long that windows show fewer than 10 tokens"
+    assert [line.startswith(said) for line in found] == [True] * few
+
+
 def test_contexts_of_both_sets(tokenizer):
     texts = (LONG, "joy", "a joy")
     train = checked(tokenizer, "train", *(Example(text, "the", text) for text in texts))
