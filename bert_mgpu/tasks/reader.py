@@ -195,6 +195,7 @@ def _rows(
             form,
             wanted,
             id_at=columns.id,
+            id_may_lack=not with_label,  # ids are only repeated
             nested_at=columns.label if columns.nested else None,
             lines=lines,
             faults=faults,

@@ -22,7 +22,7 @@ def paragraph(*questions, context="sun joy"):
     return {"context": context, "qas": [*questions]}
 
 
-def read(path, text, names=COLUMNS):
+def read(path, text, names=COLUMNS, id_may_lack=False):
     """The rows of a file of this text, and the faults."""
     path.write_text(text if isinstance(text, str) else json.dumps(text, indent=1))
     faults = []
@@ -31,6 +31,7 @@ def read(path, text, names=COLUMNS):
         FORM,
         names,
         id_at=3,
+        id_may_lack=id_may_lack,
         nested_at=2,
         faults=lambda line, fault: faults.append((line, fault.partition(": ")[2])),
     )
@@ -113,7 +114,7 @@ def test_objects_to_answer_may_lack_an_id(tmp_path, indent):
         json.dumps(one, indent=indent) + "\n" for one in (record, {**record, "id": 3})
     )
     to_answer = ("question", "context", None, "id")
-    rows, faults = read(tmp_path / "x.json", lines, to_answer)
+    rows, faults = read(tmp_path / "x.json", lines, to_answer, id_may_lack=True)
     assert not faults and [cells[3] for _, cells in rows] == ["", 3]
     rows, faults = read(tmp_path / "x.json", lines.replace('"c"', '"c", "answers": []'))
     assert len(rows) == 1 and len(faults) == 1

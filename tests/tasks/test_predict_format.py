@@ -146,15 +146,15 @@ def test_objects_have_the_names_of_the_task_or_ours(
     task, chosen = found(path, flags, asked)
     assert texts(task, path, chosen.columns) == [wanted]
     with_id = {**flags, "id_column": "id"}
-    task, chosen = found(path, with_id, asked)
-    assert "id" not in chosen.columns.table.columns
-    assert texts(task, path, chosen.columns) == [wanted]
-    path.write_text(line.replace("{", '{"id": 7, ', 1) + "\n")
-    task, chosen = found(path, with_id, asked)
-    read = reader.stream(
-        task, path, "test", label=None, with_label=False, columns=chosen.columns
-    )
-    assert [(e.guid, e.text_a, e.text_b) for e in read] == [(7, *wanted)]
+    numbered = line.replace("{", '{"id": 7, ', 1)
+    for lines, ids in (([line], [""]), ([line, numbered], ["", 7]), ([numbered], [7])):
+        path.write_text("".join(f"{one}\n" for one in lines))
+        task, chosen = found(path, with_id, asked)
+        read = reader.stream(
+            task, path, "test", label=None, with_label=False, columns=chosen.columns
+        )
+        rows = [(e.guid, e.text_a, e.text_b) for e in read]
+        assert rows == [(own, *wanted) for own in ids]
 
 
 def test_a_pair_on_one_line_has_a_tab(tmp_path):
