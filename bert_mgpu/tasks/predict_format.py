@@ -187,7 +187,9 @@ def with_format(task: TaskFiles, columns: Columns, kind: str) -> Columns:
             f"--predict_format={kind}: the files of {task.name} have no words on lines"
         )
     if columns.table is not None:
-        form = columns.table.form._replace(format=kind)
+        form, names = columns.table
+        named = kind in ("tsv", "csv") and any(isinstance(n, str) for n in names)
+        form = form._replace(format=kind, header=form.header or named)
         return dataclasses.replace(columns, table=columns.table._replace(form=form))
     if kind == "tsv":
         return columns

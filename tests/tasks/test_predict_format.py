@@ -217,6 +217,12 @@ READ = [
     (PAIR, "csv", '7,sun,"a,b"\n', [("a,b", "sun")]),
     ({"text_a_column": "body", "id_column": "1"}, "jsonl", f"{NAMED}\n",
      [("sun, joy", None)]),
+    ({"task_type": "qa"}, "csv", 'id,context,question\n7,"a,b",sun\n',
+     [("sun", "a,b")]),  # the first line has the names
+    ({"task_type": "qa"}, "tsv", "question\tcontext\nsun\tjoy\n", [("sun", "joy")]),
+    ({"task_name": "squad"}, "tsv", "question\tcontext\nsun\tjoy\n", [("sun", "joy")]),
+    ({"text_a_column": "body", "file_format": "jsonl"}, "csv", "key,body\n7,sun\n",
+     [("sun", None)]),
     ({"task_name": "mrpc"}, "jsonl", f"{OBJECT}\n", [("sun, joy", "rain")]),
     ({"task_name": "mrpc"}, "text", "sun\train\n", [("sun", "rain")]),
     ({"task_name": "high_level"}, "text", "Sun JOY\n", [("sun joy", None)]),
