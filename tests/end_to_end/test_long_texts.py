@@ -243,6 +243,18 @@ def test_another_pooling_or_cached_segments_are_not_used(
     assert not np.array_equal(predicted(out)[1], predicted(trained_on()[0])[1])
 
 
+def test_segments_that_lose_words_are_not_exported(trained_on, inside, tmp_path):
+    """An export reads no rows, whose features are refused."""
+    out, served = (
+        shutil.copytree(trained_on()[0], tmp_path / "out"),
+        tmp_path / "served",
+    )
+    asked = [f"--output_dir={out}", f"--export_saved_model={served}"]
+    result = inside([*asked, "--doc_stride=6", "--max_seq_length=7"])
+    assert_refused(result, "--doc_stride=6: a segment has 5 tokens of text")
+    assert not served.exists()
+
+
 @pytest.mark.parametrize(
     ("task", "changed", "fragment"),
     [
