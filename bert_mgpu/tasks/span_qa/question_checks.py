@@ -53,6 +53,14 @@ def warnings(checked: CheckedSet) -> Iterator[str]:
     if notes["cut_questions"] > _CUT * count:
         share = notes["cut_questions"] / count
         yield f"{path}: {share:.0%} of the questions are cut: raise --{notes['cut_by']}"
+    tokens = dataset.windows_of(checked.features)
+    for what, sizes in (
+        ("without any text", tokens.heads - 2),  # [CLS] and [SEP]
+        ("with an empty context", tokens.sizes),
+    ):
+        empty = np.flatnonzero(sizes[checked.features.first_rows] == 0)
+        if len(empty):
+            yield f"{checked.locations(empty)}: {_questions(len(empty))} {what}"
     if len(short := _with_short_windows(checked.features)):
         yield (
             f"{checked.locations(short)}: {_questions(len(short))} so long that windows"

@@ -13,6 +13,10 @@ _COPIES, _SIGNS = "cli/doctor/repaired_files.py", "cli/doctor/plain_characters.p
 
 # fmt: off
 MUTANTS: list[Mutant] = [
+    Mutant("an empty context is a context", "tasks/span_qa/question_checks.py",
+           '("with an empty context", tokens.sizes)',
+           '("with an empty context", tokens.heads)',
+           "tasks/span_qa/test_question_checks.py empty"),
     Mutant("texts of other numbers are near", _NEAR,
            "keys = [(*map(bare, texts), *_numbers(texts)) for texts in rows]",
            "keys = [(*map(bare, texts),) for texts in rows]", _NEAR_TEST),

@@ -98,6 +98,20 @@ def test_windows_that_show_little_of_their_context(tokenizer, length, few):
     assert [line.startswith(said) for line in found] == [True] * few
 
 
+def test_empty_questions_and_contexts(tokenizer):
+    """Also where nothing is labelled: such rows have 3 tokens at least."""
+    texts = [("", "joy"), ("the", ""), ("the", "joy"), ("\u200b", "sun"), ("", " ")]
+    test = checked(
+        tokenizer,
+        "test",
+        *(Example("", *own, line=line) for line, own in enumerate(texts, 1)),
+    )._replace(labelled=False)
+    assert [*question_checks.warnings(test)] == [
+        "test.json:1, 4, 5: 3 questions without any text",
+        "test.json:2, 5: 2 questions with an empty context",
+    ]
+
+
 def test_contexts_of_both_sets(tokenizer):
     texts = (LONG, "joy", "a joy")
     train = checked(tokenizer, "train", *(Example(text, "the", text) for text in texts))
