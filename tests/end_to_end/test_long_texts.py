@@ -70,7 +70,7 @@ def trained_on(tiny, data, inside, tmp_path_factory, made):
 @pytest.mark.parametrize("how", ["mean", "max", "attention"])
 def test_long_texts_are_learnt_to_their_end(trained_on, how):
     out, err = trained_on(segment_pooling=how)
-    assert "0.0% truncated at 3 x 8" in err
+    assert "0.0% truncated at 20 (3 x 8)" in err
     lines = (out / "eval_results.txt").read_text().splitlines()
     assert float(dict(line.split(" = ") for line in lines)["eval_accuracy"]) > 0.9
     assert len(predicted(out)[0].splitlines()) == 21
