@@ -92,9 +92,8 @@ class FinetuneFlags(RunConfig):
         if self.max_segments == 1:
             return str(self.max_seq_length)
         segments = f"{self.max_segments} x {self.max_seq_length}"
-        if self.doc_stride is None:
-            return segments
-        return f"{self.longest_text} ({segments}, one every {self.doc_stride})"
+        every = f", one every {self.doc_stride}" if self.doc_stride else ""
+        return f"{self.longest_text} ({segments}{every})"
 
     @property
     def eval_every(self) -> int:

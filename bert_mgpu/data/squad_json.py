@@ -22,6 +22,10 @@ IMPOSSIBLE, PLACE = "is_impossible", "place"
 LONGEST = 1 << 30  # bytes of a line: such files often have only one
 _CONTEXTS, _IDS = (CONTEXT, "context_text"), (ID, "query_id")
 _QUESTIONS = (QUESTION, "query_text")
+# An id with its key: a number may occur anywhere in a file.
+_ANY_ID = re.compile(
+    rf'"(?:{"|".join(_IDS)})"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+(?![\w.]))'
+)
 _NESTED = re.compile(r'"(data|paragraphs|qas)"\s*:')
 _SEVERAL = "Extra data"  # json's message if another value follows the first
 _MOST_MISSES = 20  # ids that are not found, each searched for in the whole file
@@ -84,16 +88,22 @@ class _Lines:
         """The line of an id; that of the previous id if this one is not found."""
         if self._misses >= _MOST_MISSES:
             return self.current
-        shown = {json.dumps(name, ensure_ascii=False), json.dumps(name)}
-        values = "|".join(map(re.escape, shown))
-        # A number may occur anywhere: only after the key is it the id.
-        own = re.compile(rf'"(?:{"|".join(_IDS)})"\s*:\s*(?:{values})(?![\w.])')
-        if match := own.search(self._text, self._at):
-            self.current += self._text.count("\n", self._at, match.end())
-            self._at = match.end()
-            return self.current
+        for match in _ANY_ID.finditer(self._text, self._at):
+            if _is_value(match[1], name):
+                self.current += self._text.count("\n", self._at, match.end())
+                self._at = match.end()
+                return self.current
         self._misses += 1
         return self.current
+
+
+def _is_value(text: str, wanted: str | int) -> bool:
+    """Whether a JSON text or integer is this value."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return False
+    return type(value) is type(wanted) and value == wanted
 
 
 _Found = Iterator[tuple[str, Cells | ValueError]]  # place, cells or fault

@@ -7,7 +7,6 @@ follows RFC 4180: commas, quotes doubled within quotes, line breaks allowed in c
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 import pathlib
@@ -28,7 +27,7 @@ from bert_mgpu.core.text_files import (
     report_faults,
 )
 from bert_mgpu.data import columns as column_lib
-from bert_mgpu.data import conll, json_lines, squad_json
+from bert_mgpu.data import conll, json_lines, json_records, squad_json
 from bert_mgpu.data.columns import Column, superfluous
 from bert_mgpu.data.csv_lines import LONGEST_ROW, MOST_RETRIES, CsvLines
 
@@ -73,6 +72,7 @@ def rows(
     columns: Sequence[Column | None],
     *,
     id_at: int | None = None,
+    id_may_lack: bool = False,
     nested_at: int | None = None,
     lines: Lines | None = None,
     faults: Faults | None = None,
@@ -84,6 +84,7 @@ def rows(
 
     Args:
       id_at: the index of a column whose integers stay integers.
+      id_may_lack: whether its cell is "" for a JSON object that lacks it.
       nested_at: the index of a column whose lists and objects stay as they are.
       lines: the lines of the file, if some of them have been read already.
       faults: gets each faulty row, which is then skipped, instead of an error.
@@ -95,9 +96,12 @@ def rows(
     if lines is None and read is not _parquet:
         longest = squad_json.LONGEST if read is _squad else LONGEST_LINE
         lines = read_lines(path, form.encoding, faults, longest=longest)
+    options = {}
+    if id_at is not None and id_may_lack and read in (_jsonl, _squad):
+        options["may_lack"] = columns[id_at]
     # The JSON types that cells keep, by the index of their column.
     stay = {id_at: (int,), nested_at: (list, dict)}
-    for number, cells in read(path, form, columns, lines=lines or iter(())):
+    for number, cells in read(path, form, columns, lines=lines or iter(()), **options):
         try:
             if isinstance(cells, ValueError):
                 raise cells
@@ -193,42 +197,28 @@ def _csv(
 
 
 def _jsonl(
-    path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
+    path: Any,
+    form: TableFormat,
+    columns: Sequence[Column | None],
+    *,
+    lines: Lines,
+    may_lack: Column | None = None,
 ) -> _Raw:
     names = column_lib.names(path, columns)
     for number, text in json_lines.objects(lines):
-        yield number, _record_cells(text, names) if text.strip() else None
-
-
-def _record_cells(
-    line: str, names: Sequence[str | None], may_lack: str | None = None
-) -> list[Any] | ValueError:
-    """may_lack: a column whose cell is empty if the record lacks it."""
-    try:
-        record = json.loads(line, object_pairs_hook=json_lines.unique_keys)
-    except (ValueError, RecursionError) as error:
-        return ValueError(f"not a JSON object: {error}")
-    if not isinstance(record, dict):
-        one = ": write each object on a line of its own" * line.startswith("[")
-        return ValueError(f"not a JSON object: {line[:40]!r}{one}")
-    if may_lack is not None:
-        record.setdefault(may_lack, "")
-    for name in names:
-        if name is not None and name not in record:
-            why = column_lib.absent(name, [*record])
-            if name == squad_json.ID and squad_json.ANSWERS in names:
-                why += ": give each question one of its own, such as its number"
-            return ValueError(why)
-    return [None if name is None else record[name] for name in names]
+        cells = json_records.cells(text, names, may_lack) if text.strip() else None
+        yield number, cells
 
 
 def _squad(
-    path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
+    path: Any,
+    form: TableFormat,
+    columns: Sequence[Column | None],
+    *,
+    lines: Lines,
+    may_lack: Column | None = None,
 ) -> _Raw:
-    """The questions of one JSON value; a file of JSON objects is read like `_jsonl`.
-
-    Such objects may lack an id if their answers are not read, as when predicting.
-    """
+    """The questions of one JSON value; a file of JSON objects is read like `_jsonl`."""
     names = column_lib.names(path, columns)
     text = "\n".join(line for _, line in lines)
     try:
@@ -237,9 +227,8 @@ def _squad(
         yield getattr(error, "lineno", 1), ValueError(f"not a JSON file: {error}")
         return
     if found is None and text.strip():
-        may_lack = squad_json.ID if None in names else None
-        for number, own in json_lines.objects(enumerate(text.split("\n"), 1)):
-            yield number, _record_cells(own, names, may_lack) if own.strip() else None
+        again = enumerate(text.split("\n"), 1)
+        yield from _jsonl(path, form, columns, lines=again, may_lack=may_lack)
     if found is None:
         return
     known = squad_json.COLUMNS

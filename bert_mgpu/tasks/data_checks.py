@@ -28,10 +28,14 @@ class CheckedSet(NamedTuple):
     labelled: bool = True
 
     def locations(self, rows: np.ndarray) -> str:
-        """file:line of the first few of these rows, and how many more there are."""
-        lines = self.features.lines[self.features.first_rows[rows[:_MAX_LINES]]]
-        named = ", ".join(str(line) for line in lines)
-        rest = len(rows) - _MAX_LINES
+        """file:line of the first few of these rows, and how many more lines there are.
+
+        A file may have several rows on a line, or all: each line is named once.
+        """
+        lines = self.features.lines[self.features.first_rows[rows]]
+        distinct = [*dict.fromkeys(lines.tolist())]
+        named = ", ".join(map(str, distinct[:_MAX_LINES]))
+        rest = len(distinct) - _MAX_LINES
         more = f" and {rest} more" if rest > 0 else ""
         return f"{self.path}:{named}{more}"
 

@@ -18,7 +18,15 @@ from bert_mgpu.core.rows import Example, Features, Rows
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
-from bert_mgpu.tasks import data_checks, dev_share, reader, sources, task_json
+from bert_mgpu.tasks import (
+    data_checks,
+    dev_share,
+    reader,
+    row_names,
+    set_log,
+    sources,
+    task_json,
+)
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import DEFAULT_TYPE, TaskFiles, described
 from bert_mgpu.tasks.predict_format import find_format
@@ -109,35 +117,21 @@ class TaskDataset:
         collective.check_equal(self.group, {"--data_dir (its contents)": key})
         if split not in self._logged:
             self._logged.add(split)
-            self._log(split, source, features)
+            sized = set_log.lines(
+                source,
+                features,
+                self.config,
+                kept=self._sample_flag(split),
+                has_windows=self.family.has_windows,
+            )
+            for line in (*sized, *self.family.remarks(features)):
+                fact(split, line)
         return features, key
 
     def load_training(self) -> tuple[Rows, str]:
         """(rows, fingerprint) of the rows to train on: see `Family.training_rows`."""
         features, key = self.load("train")
         return self.family.training_rows(features, self.config), key
-
-    def _log(self, split: str, source: sources.Source, features: Features) -> None:
-        notes = features.notes
-        percentiles = ", ".join(
-            f"{share} % {length}"
-            for share, length in notes["length_percentiles"].items()
-        ).replace(" % ", " % have at most ", 1)
-        without = " (line 1 is the header)" if source.has_header else ""
-        kept = getattr(self.config, flag := self._sample_flag(split))
-        if source.share:
-            without += f", its part by --dev_share={source.share:g}"
-        without += "" if kept is None else f", a sample (--{flag}={kept})"
-        examples, has_more = len(features.first_rows), features.owners is not None
-        rows = f" ({len(features)} rows)" if has_more else ""
-        fact(split, f"{examples} examples{rows} of {source.path}{without}")
-        longest = self.config.length_in_words
-        cut = f"{notes['truncated'] / examples:.1%} truncated at {longest}"
-        if has_more and self.family.has_windows and not notes["truncated"]:
-            cut = f"cut into windows of {longest}"
-        fact(split, f"tokens per row: {percentiles}; {cut}")
-        for remark in self.family.remarks(features):
-            fact(split, remark)
 
     @property
     def task(self) -> dict[str, Any]:
@@ -225,7 +219,7 @@ class TaskDataset:
         )
         if found.note:
             fact("test", found.note)
-        yield from reader.stream(
+        rows = reader.stream(
             files,
             source,
             "test",
@@ -235,6 +229,8 @@ class TaskDataset:
             lines=found.lines,
             faults=faults,
         )
+        for row in rows:
+            yield from row_names.named([row])
 
     @property
     def takes_pairs(self) -> bool:

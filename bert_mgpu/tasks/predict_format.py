@@ -99,7 +99,10 @@ def _ungrouped(columns: Columns) -> Columns:
 
 
 def _with_known_id(columns: Columns, path: str) -> PredictFormat:
-    """Without the id column if the file lacks it, since ids are only repeated."""
+    """Without the id column if the file lacks it, since ids are only repeated.
+
+    Of JSON objects each may lack it.
+    """
     table = columns.table
     if columns.id is None or table is None or _is_squad(columns):
         return PredictFormat(columns)
@@ -107,6 +110,10 @@ def _with_known_id(columns: Columns, path: str) -> PredictFormat:
     known = first_lines.column_names(path, table.form)
     if not isinstance(name, str) or known is None or name in known:
         return PredictFormat(columns)
+    if table.form.format_of(path) == JSON_LINES:
+        return PredictFormat(
+            columns, f"{path}: rows without {name!r} are named by line"
+        )
     cells = {key: getattr(columns, key) for key in COLUMNS if key != "id"}
     own = {key: cell for key, cell in cells.items() if cell is not None}
     names = tuple(table.columns[cell] for cell in own.values())
@@ -180,7 +187,9 @@ def with_format(task: TaskFiles, columns: Columns, kind: str) -> Columns:
             f"--predict_format={kind}: the files of {task.name} have no words on lines"
         )
     if columns.table is not None:
-        form = columns.table.form._replace(format=kind)
+        form, names = columns.table
+        named = kind in ("tsv", "csv") and any(isinstance(n, str) for n in names)
+        form = form._replace(format=kind, header=form.header or named)
         return dataclasses.replace(columns, table=columns.table._replace(form=form))
     if kind == "tsv":
         return columns
@@ -221,13 +230,11 @@ def _record_columns(columns: Columns, kind: str, first: str = "") -> Columns:
         names = {
             key: name if key in _BESIDE else key
             for key, name in names.items()
-            if key not in _BESIDE or name in record
+            if key != "group" or name in record
         }
     if names["text_a"] not in record and "text_b" not in names:
         others = ("text", "tokens")[: 1 + columns.nested]
         names["text_a"] = next(filter(record.__contains__, others), names["text_a"])
-    if record and names.get("id") not in record:  # ids are only repeated
-        names.pop("id", None)
     form = tables.TableFormat(kind, encoding=encoding_of(columns))
     return dataclasses.replace(
         _without_others(columns),

@@ -20,6 +20,7 @@ from bert_mgpu.core.text_files import (
 )
 from bert_mgpu.data import tables
 from bert_mgpu.data.columns import Column
+from bert_mgpu.tasks import row_names
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text import words
 
@@ -77,7 +78,7 @@ def read_examples(
         columns=columns,
         faults=take,
     )
-    examples = [*read]
+    examples = row_names.named([*read], split if with_label else None)
     if complete is not None:
         examples = complete(path, examples, faults=take)
     if found:
@@ -142,7 +143,7 @@ def stream(
 ) -> Iterator[Example]:
     """Yields what `read_examples` returns, as it is read; there may be no rows.
 
-    lines: see `tables.rows`.
+    A row that has no id has the guid "": see `row_names`. lines: see `tables.rows`.
     """
     columns = columns or task.columns_of(split)
     if with_label and columns.label is None:
@@ -164,9 +165,8 @@ def stream(
             report_faults(path, number, error, faults=faults, word_lines=bool(on_lines))
             continue
         if row is not None:
-            own = f"{split}-{number - 1}"
             yield Example(
-                own if row.guid is None or row.guid == "" else row.guid,
+                "" if row.guid is None else row.guid,
                 row.text_a,
                 row.text_b,
                 label=row.label,
@@ -195,6 +195,7 @@ def _rows(
             form,
             wanted,
             id_at=columns.id,
+            id_may_lack=not with_label,  # ids are only repeated
             nested_at=columns.label if columns.nested else None,
             lines=lines,
             faults=faults,

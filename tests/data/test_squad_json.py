@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_mgpu.data import tables
+from bert_mgpu.data import squad_json, tables
 from bert_mgpu.data.squad_json import COLUMNS
 
 FORM = tables.TableFormat("squad")
@@ -22,7 +22,7 @@ def paragraph(*questions, context="sun joy"):
     return {"context": context, "qas": [*questions]}
 
 
-def read(path, text, names=COLUMNS):
+def read(path, text, names=COLUMNS, id_may_lack=False):
     """The rows of a file of this text, and the faults."""
     path.write_text(text if isinstance(text, str) else json.dumps(text, indent=1))
     faults = []
@@ -31,6 +31,7 @@ def read(path, text, names=COLUMNS):
         FORM,
         names,
         id_at=3,
+        id_may_lack=id_may_lack,
         nested_at=2,
         faults=lambda line, fault: faults.append((line, fault.partition(": ")[2])),
     )
@@ -82,6 +83,33 @@ def test_questions_without_ids(tmp_path):
     assert not faults and [cells[3] for _, cells in rows] == ["", "b"]
 
 
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_ids_are_found_among_other_ids(tmp_path, ascii_only):
+    """Of articles and answers, as some files have them; escaped or not."""
+    names = ["a", 'q"\\"', "é\n", 7, -3, "b"]
+    answers = [{"text": "joy", "answer_start": 4, "id": "x"}]
+    value = nested(paragraph(*(question(name, answers=answers) for name in names)))
+    value["data"].insert(0, {"id": "b", "paragraphs": []})
+    text = json.dumps(value, indent=1, ensure_ascii=ascii_only)
+    rows, faults = read(tmp_path / "x.json", text)
+    assert not faults and [cells[3] for _, cells in rows] == names
+    lines = text.splitlines()
+    shown = [json.dumps(name, ensure_ascii=ascii_only) for name in names]
+    assert [lines[line - 1].strip() for line, _ in rows] == [
+        f'"id": {name},' for name in shown
+    ]
+    assert rows[-1][0] == max(line for line, _ in rows)
+
+
+def test_no_pattern_is_compiled_for_each_question(monkeypatch):
+    """Which made a file of many lines ten times as slow to read."""
+    text = json.dumps(nested(paragraph(question("a"), question("b"))), indent=1)
+    monkeypatch.setattr(squad_json.re, "compile", None)
+    found = [*squad_json.questions(text)]
+    monkeypatch.undo()
+    assert [cells["id"] for _, cells in found] == ["a", "b"]
+
+
 def test_ids_that_are_numbers(tmp_path):
     """Which stand elsewhere in the file, too."""
     context = paragraph(question(1), question(10), context="1 of 10 suns")
@@ -113,7 +141,7 @@ def test_objects_to_answer_may_lack_an_id(tmp_path, indent):
         json.dumps(one, indent=indent) + "\n" for one in (record, {**record, "id": 3})
     )
     to_answer = ("question", "context", None, "id")
-    rows, faults = read(tmp_path / "x.json", lines, to_answer)
+    rows, faults = read(tmp_path / "x.json", lines, to_answer, id_may_lack=True)
     assert not faults and [cells[3] for _, cells in rows] == ["", 3]
     rows, faults = read(tmp_path / "x.json", lines.replace('"c"', '"c", "answers": []'))
     assert len(rows) == 1 and len(faults) == 1

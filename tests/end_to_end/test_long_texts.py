@@ -70,7 +70,7 @@ def trained_on(tiny, data, inside, tmp_path_factory, made):
 @pytest.mark.parametrize("how", ["mean", "max", "attention"])
 def test_long_texts_are_learnt_to_their_end(trained_on, how):
     out, err = trained_on(segment_pooling=how)
-    assert "0.0% truncated at 3 x 8" in err
+    assert "0.0% truncated at 20 (3 x 8)" in err
     lines = (out / "eval_results.txt").read_text().splitlines()
     assert float(dict(line.split(" = ") for line in lines)["eval_accuracy"]) > 0.9
     assert len(predicted(out)[0].splitlines()) == 21
@@ -241,6 +241,18 @@ def test_another_pooling_or_cached_segments_are_not_used(
     code, _, err = inside(tiny.flags(out, "own", **flags, doc_stride=4))
     assert code == 0, err
     assert not np.array_equal(predicted(out)[1], predicted(trained_on()[0])[1])
+
+
+def test_segments_that_lose_words_are_not_exported(trained_on, inside, tmp_path):
+    """An export reads no rows, whose features are refused."""
+    out, served = (
+        shutil.copytree(trained_on()[0], tmp_path / "out"),
+        tmp_path / "served",
+    )
+    asked = [f"--output_dir={out}", f"--export_saved_model={served}"]
+    result = inside([*asked, "--doc_stride=6", "--max_seq_length=7"])
+    assert_refused(result, "--doc_stride=6: a segment has 5 tokens of text")
+    assert not served.exists()
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ PARTS = {
     "config/convert.py": ("cli/convert.py", "the table of its flags"),
     "data/columns.py": ("data/tables.py", "the columns of every format"),
     "data/csv_lines.py": ("data/tables.py", "the lines of its CSV files"),
+    "data/json_records.py": ("data/tables.py", "the objects of its JSON files"),
     "data_prep/statistics.py": ("data_prep/prepare.py", "what it prints at the end"),
     "data_prep/text_lines.py": ("data_prep/corpus.py", "the lines of its files"),
     "export/onnx.py": ("runs/export.py", "run by --export_onnx alone"),
@@ -54,6 +55,7 @@ PARTS = {
     "runs/predict_stream.py": ("runs/finetune.py", "runs that read standard input"),
     "text/pieces.py": ("tasks/tagging/dataset.py", "the ends of its units"),
     "text/spelling.py": ("text/realise.py", "the case of what it writes"),
+    "tasks/set_log.py": ("tasks/dataset.py", "what it logs of a set"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),
     "cli/doctor/suspect_labels.py": (
         "cli/doctor/task_data.py",

@@ -1,6 +1,7 @@
 """Files to predict that lack the id column of training."""
 
 import gzip
+import json
 
 import pytest
 
@@ -29,12 +30,38 @@ def test_a_file_to_predict_may_lack_the_ids(tmp_path, form, without, with_id, pa
                 task, path, "test", label=None, with_label=False, columns=chosen.columns
             )
             assert row.text_a == "sun, joy"
-            assert (chosen.columns.id is None) == (guid is None)
-            if guid:
-                assert row.guid == guid
-            elif asked is None:
+            assert row.guid == (guid or "")
+            # Of JSON objects each may lack it.
+            assert (chosen.columns.id is None) == (guid is None and form != "jsonl")
+            if guid is None and asked is None:
                 note = f"{path}: no column 'key': rows have no id"
+                if form == "jsonl":
+                    note = f"{path}: rows without 'key' are named by line"
                 assert chosen.note == note
+
+
+@pytest.mark.parametrize("lines", [(1, 0), (0, 1), (1, 0, 1)])
+@pytest.mark.parametrize("asked", [None, "jsonl"])
+@pytest.mark.parametrize("task_type", ["single", "qa"])
+def test_any_object_may_lack_its_id(tmp_path, lines, asked, task_type):
+    """The first one decides nothing, neither for its own format nor for another."""
+    path = tmp_path / "new.jsonl"
+    rows = [{"body": "sun"}, {"body": "sun", "key": "k7"}]
+    flags = {"id_column": "key", "text_a_column": "body", "file_format": "jsonl"}
+    if task_type == "qa":
+        flags = {"task_type": "qa"}
+        rows = [{"question": "a", "context": "b"}]
+        rows.append({**rows[0], "id": "k7"})
+    path.write_text("".join(json.dumps(rows[one]) + "\n" for one in lines))
+    for own in (flags, {**flags, "file_format": "tsv"}):
+        if task_type == "qa" and own is not flags:
+            continue
+        task, chosen = found(path, own, asked=asked)
+        read = reader.read_examples(
+            task, path, "test", label=None, with_label=False, columns=chosen.columns
+        )
+        names = ["k7" if one else f"test-{line}" for line, one in enumerate(lines)]
+        assert [row.guid for row in read] == names
 
 
 def test_without_ids_other_columns_stay_where_they_are(tmp_path):

@@ -146,15 +146,15 @@ def test_objects_have_the_names_of_the_task_or_ours(
     task, chosen = found(path, flags, asked)
     assert texts(task, path, chosen.columns) == [wanted]
     with_id = {**flags, "id_column": "id"}
-    task, chosen = found(path, with_id, asked)
-    assert "id" not in chosen.columns.table.columns
-    assert texts(task, path, chosen.columns) == [wanted]
-    path.write_text(line.replace("{", '{"id": 7, ', 1) + "\n")
-    task, chosen = found(path, with_id, asked)
-    read = reader.stream(
-        task, path, "test", label=None, with_label=False, columns=chosen.columns
-    )
-    assert [(e.guid, e.text_a, e.text_b) for e in read] == [(7, *wanted)]
+    numbered = line.replace("{", '{"id": 7, ', 1)
+    for lines, ids in (([line], [""]), ([line, numbered], ["", 7]), ([numbered], [7])):
+        path.write_text("".join(f"{one}\n" for one in lines))
+        task, chosen = found(path, with_id, asked)
+        read = reader.stream(
+            task, path, "test", label=None, with_label=False, columns=chosen.columns
+        )
+        rows = [(e.guid, e.text_a, e.text_b) for e in read]
+        assert rows == [(own, *wanted) for own in ids]
 
 
 def test_a_pair_on_one_line_has_a_tab(tmp_path):
@@ -217,6 +217,12 @@ READ = [
     (PAIR, "csv", '7,sun,"a,b"\n', [("a,b", "sun")]),
     ({"text_a_column": "body", "id_column": "1"}, "jsonl", f"{NAMED}\n",
      [("sun, joy", None)]),
+    ({"task_type": "qa"}, "csv", 'id,context,question\n7,"a,b",sun\n',
+     [("sun", "a,b")]),  # the first line has the names
+    ({"task_type": "qa"}, "tsv", "question\tcontext\nsun\tjoy\n", [("sun", "joy")]),
+    ({"task_name": "squad"}, "tsv", "question\tcontext\nsun\tjoy\n", [("sun", "joy")]),
+    ({"text_a_column": "body", "file_format": "jsonl"}, "csv", "key,body\n7,sun\n",
+     [("sun", None)]),
     ({"task_name": "mrpc"}, "jsonl", f"{OBJECT}\n", [("sun, joy", "rain")]),
     ({"task_name": "mrpc"}, "text", "sun\train\n", [("sun", "rain")]),
     ({"task_name": "high_level"}, "text", "Sun JOY\n", [("sun joy", None)]),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example
-from bert_mgpu.tasks import reader, sources
+from bert_mgpu.tasks import reader, row_names, sources
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import Columns, TaskFiles
 
@@ -128,6 +128,7 @@ def _read(
             faults.add(example.line, fault)
         else:
             examples.append(example)
+    examples = row_names.named(examples, source.split if labelled else None)
     if labelled:
         examples = family.complete(task, source.path, examples, faults=faults.add)
     return ReadSet(

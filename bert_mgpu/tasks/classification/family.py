@@ -153,6 +153,7 @@ class ClassificationFamily(Family):
         *,
         data: TaskData,
     ) -> Classification:
+        _check_segments(config, files)  # also of a model that is only exported
         problem_type = PROBLEM_TYPES[files.task_type]
         groups.check_flags(config, files)
         loss = _loss(

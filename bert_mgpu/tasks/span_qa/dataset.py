@@ -30,6 +30,7 @@ SPECIAL = 3  # [CLS], [SEP] and [SEP] of a row
 PLACES, CORES = "places", "cores"
 STARTS, ENDS = "start_positions", "end_positions"
 NO_TARGET = -1  # of a row without a known answer: it has no loss
+_ROW = "max_seq_length"  # the flag that limits questions in short rows
 _CHINESE = re.compile("[\u3400-\u9fff]")
 SHOWN = 20  # maximum number of misplaced answers that are named
 
@@ -86,7 +87,7 @@ class _Questions:
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         made = tokenizer.batch_ids([*numbers])
         sizes = np.minimum(made.lengths, most)
-        self.cut = int((made.lengths > most).sum())
+        self.cut = {*itertools.compress(numbers, (made.lengths > most).tolist())}
         rows = np.stack([made.offsets[:-1], sizes], 1)[:, None]
         kept = Spliced(made.values, rows.astype(np.int32)).take(np.arange(len(rows)))
         special = np.array([tokenizer.cls_id, tokenizer.sep_id], np.int32)
@@ -121,7 +122,7 @@ def featurise(
     questions = _Questions([each.text_a for each in examples], tokenizer, longest)
     # For each window: its example, its slices, its core and its target.
     owners, slices, cores, targets = (array.array("i") for _ in range(4))
-    answer_sizes = array.array("i")  # in tokens
+    answer_sizes, fit_nowhere = array.array("i"), 0  # in tokens; a count of answers
     for number, example in enumerate(examples):
         question, head = questions.slices[example.text_a]
         first, last = contexts.of(example.text_b or "")
@@ -129,14 +130,18 @@ def featurise(
         sizes = np.ones(last - first, np.int64)
         cut = windows(sizes, room, min(doc_stride, room))
         answer = _tokens_of(example.label, contexts, first, last=last)
-        if answer is not None and answer[0] >= 0:
+        is_in_context, fits = answer is not None and answer[0] >= 0, False
+        if answer is not None and is_in_context:
             answer_sizes.append(answer[1] - answer[0] + 1)
         for window in zip(*(each.tolist() for each in cut), strict=True):
             start, end, core_start, core_end = window
             owners.append(number)
             slices.extend((question, head, first + start, end - start))
             cores.extend((core_start - start, core_end - start))
-            targets.extend(_target(answer, start, end, head=head))
+            target = _target(answer, start, end, head=head)
+            targets.extend(target)
+            fits |= target > (0, 0)
+        fit_nowhere += is_in_context and not fits
     numbers = np.array(owners, np.int64)
     lines = np.array([example.line for example in examples], np.int64)
     keys = np.array(
@@ -151,9 +156,11 @@ def featurise(
         lines[numbers],
         notes=cache.length_notes(columns["input_ids"].lengths, 0)
         | _answer_notes(examples, shown)
-        | {"cut_questions": questions.cut, "chinese": contexts.are_chinese()}
+        | {"cut_questions": sum(each.text_a in questions.cut for each in examples)}
+        | {"cut_by": "max_query_length" if longest == max_query_length else _ROW}
+        | {"chinese": contexts.are_chinese()}
         | {"room": max_seq_length - 1, "stride": doc_stride}
-        | {"learnt": int((starts != NO_TARGET).sum())}
+        | {"learnt": int((starts != NO_TARGET).sum()), "fit_nowhere": fit_nowhere}
         | {"longest_answer": max(answer_sizes, default=0)}
         | {"long_answers": sum(n > (max_answer_length or n) for n in answer_sizes)},
         keys=keys[numbers],

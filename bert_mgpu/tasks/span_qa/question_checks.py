@@ -11,10 +11,12 @@ from bert_mgpu.core import terminal
 from bert_mgpu.core.rows import Features
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.span_qa import dataset
-from bert_mgpu.tasks.span_qa.dataset import ENDS, PLACES, STARTS
+from bert_mgpu.tasks.span_qa.dataset import PLACES
 
 _NUMBER_WIDTH = 16  # characters of a column
-_LONG, _CUT = 0.05, 0.05  # shares of long answers and cut questions to warn of
+# Shares to warn of: of long answers, of cut questions, of answers that no window shows.
+_LONG, _CUT, _FIT_NOWHERE = 0.05, 0.05, 0.01
+_FEWEST = 10  # tokens of a context that a window ought to show
 
 
 def remarks(features: Features) -> Iterator[str]:
@@ -32,10 +34,15 @@ def remarks(features: Features) -> Iterator[str]:
             f"{notes['misplaced']} of {notes['answers']} answers are not at their"
             f" place; {_questions(notes['lost'])} whose answers are not in the context"
         )
+    if notes["fit_nowhere"]:
+        yield (
+            f"{_questions(notes['fit_nowhere'])} whose answers fit into no window:"
+            " training takes them for questions without an answer"
+        )
     if notes["cut_questions"]:
         yield (
-            f"{_questions(notes['cut_questions'])} longer than --max_query_length:"
-            " the ends are left out"
+            f"{_questions(notes['cut_questions'])} longer than --{notes['cut_by']}"
+            " allows: the ends are left out"
         )
 
 
@@ -45,7 +52,21 @@ def warnings(checked: CheckedSet) -> Iterator[str]:
     count = len(checked.features.first_rows)
     if notes["cut_questions"] > _CUT * count:
         share = notes["cut_questions"] / count
-        yield f"{path}: {share:.0%} of the questions are cut: raise --max_query_length"
+        yield f"{path}: {share:.0%} of the questions are cut: raise --{notes['cut_by']}"
+    tokens = dataset.windows_of(checked.features)
+    for what, sizes in (
+        ("without any text", tokens.heads - 2),  # [CLS] and [SEP]
+        ("with an empty context", tokens.sizes),
+    ):
+        empty = np.flatnonzero(sizes[checked.features.first_rows] == 0)
+        if len(empty):
+            yield f"{checked.locations(empty)}: {_questions(len(empty))} {what}"
+    if len(short := _with_short_windows(checked.features)):
+        yield (
+            f"{checked.locations(short)}: {_questions(len(short))} so long that windows"
+            f" show fewer than {_FEWEST} tokens of the context: raise --max_seq_length,"
+            " or lower --max_query_length"
+        )
     if not checked.labelled:
         return
     for line, told in notes["misplaced_shown"]:
@@ -63,15 +84,16 @@ def warnings(checked: CheckedSet) -> Iterator[str]:
             f" --max_answer_length, up to {notes['longest_answer']}: they cannot be"
             " predicted: raise it"
         )
-    if with_answer and checked.split == "train" and not _learnt(checked.features):
-        if notes["lost"] == with_answer:
-            rest = "" if notes["learnt"] else ": nothing to learn"
-            yield f"{path}: no answer occurs in its context{rest}"
-        else:
-            yield (
-                f"{path}: no answer fits into a window: raise --max_seq_length, or"
-                " lower --doc_stride"
-            )
+    if notes["fit_nowhere"] > _FIT_NOWHERE * with_answer:
+        share = notes["fit_nowhere"] / with_answer
+        yield (
+            f"{path}: {share:.1%} of the answers fit into no window: they cannot be"
+            " predicted, and training takes them for questions without an answer:"
+            " raise --max_seq_length, or lower --doc_stride"
+        )
+    if with_answer and checked.split == "train" and notes["lost"] == with_answer:
+        rest = "" if notes["learnt"] else ": nothing to learn"
+        yield f"{path}: no answer occurs in its context{rest}"
 
 
 def tables(sets: Sequence[CheckedSet]) -> list[str]:
@@ -89,6 +111,10 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
         (
             "answers that are too long",
             [each.notes["long_answers"] for each in features],
+        ),
+        (
+            "answers that fit into no window",
+            [each.notes["fit_nowhere"] for each in features],
         ),
         ("questions that are cut", [each.notes["cut_questions"] for each in features]),
     ]
@@ -111,9 +137,12 @@ def _questions(count: int) -> str:
     return f"{count} question{'s' * (count != 1)}"
 
 
-def _learnt(features: Features) -> bool:
-    return bool((features.dense[ENDS] >= features.dense[STARTS])[
-        features.dense[STARTS] > 0].any())  # fmt: skip
+def _with_short_windows(features: Features) -> np.ndarray:
+    """The questions that leave few tokens to each of several windows."""
+    first = features.first_rows
+    several = np.diff(np.append(first, len(features))) > 1
+    room = features.notes["room"] - dataset.windows_of(features).heads[first]
+    return np.flatnonzero(several & (room < _FEWEST))
 
 
 def _contexts(features: Features) -> set[bytes]:

@@ -7,7 +7,7 @@ as in transformers' data sets, or just texts, as in CMRC's own files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.core.errors import short_repr
@@ -121,16 +121,39 @@ def _located(context: str, answers: Sequence[tuple[str, int | None]]) -> Answers
     span, misplaced = None, list[str]()
     nearest: tuple[int, int] | None = None
     for text, start in answers:
-        if start is not None and start >= 0 and context.startswith(text, start):
-            span = span or (start, start + len(text))
+        own = _place(context, text, start)
+        if own and start is not None and own[0] in _places_of(text, start):
+            span = span or own
             continue
-        at = _nearest(context, text, start or 0)
-        if at is not None:
-            nearest = nearest or (at, at + len(text))
-        if start is not None or at is None:
-            misplaced.append(_told(text, start, at))
+        nearest = nearest or own
+        if start is not None or own is None:
+            misplaced.append(_told(text, start, own[0] if own else None))
     texts = tuple(text for text, _ in answers)
     return Answers(texts, span or nearest, tuple(misplaced))
+
+
+def _places_of(text: str, start: int) -> Iterable[int]:
+    """Where an answer may begin, with or without the white space before its words."""
+    return range(max(0, start), start + 1 + len(text) - len(text.lstrip()))
+
+
+def _place(context: str, text: str, start: int | None) -> tuple[int, int] | None:
+    """Where a text stands in a context: at `start`, or nearest to it; None: nowhere.
+
+    If need be, runs of white space may differ, and what surrounds the text is left out:
+    google-research/bert compares so.
+    """
+    at: int | None = context.find(text) if start is None else start
+    if at is not None and at >= 0 and context.startswith(text, at):
+        return at, at + len(text)
+    words = re.compile(r"\s+".join(map(re.escape, text.split())))
+    for begin in () if start is None else _places_of(text, start):
+        if match := words.match(context, begin):
+            return match.span()
+    if (at := _nearest(context, text, start or 0)) is not None:
+        return at, at + len(text)
+    spans = [match.span() for match in words.finditer(context)]
+    return min(spans, key=lambda own: abs(own[0] - (start or 0)), default=None)
 
 
 def _nearest(context: str, text: str, start: int) -> int | None:

@@ -34,7 +34,7 @@ class Scored:
 
     def __init__(self, scored: AnsweredSet, *, chinese: bool):
         self.truth = [example.label.texts for example in scored.examples]
-        self.predicted = [answer.text for answer in scored.chosen]
+        self.predicted = scored.said(scored.chosen)
         pair = metrics.exact, metrics.f1
         if chinese:
             pair = metrics.cmrc_exact, metrics.cmrc_f1
@@ -93,7 +93,7 @@ def _thresholds(
 ) -> Iterator[ScoreCurves | ReportTable]:
     """The scores that other thresholds would give, as a plot and a table."""
     assert scored.odds is not None
-    best = [answer.text for answer in scored.best]
+    best = scored.said(scored.best)
     with_answer = [
         metrics.question_scores(own.truth, best, score) for score in own.pair
     ]

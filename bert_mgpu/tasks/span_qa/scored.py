@@ -104,6 +104,14 @@ class AnsweredSet:
             for own, best, is_none in zip(self.n_best, self.best, none, strict=True)
         ]
 
+    def said(self, found: Sequence[Answer]) -> list[str]:
+        """An answer of each question as its context has it, which is what is scored.
+
+        CMRC's scores keep white space; `Answer.text` collapses it.
+        """
+        pairs = zip(self.examples, found, strict=True)
+        return [(example.text_b or "")[own.start : own.end] for example, own in pairs]
+
     @functools.cached_property
     def losses(self) -> np.ndarray:
         """The mean -log p of start and end, for each window with a target: float64."""

@@ -109,8 +109,7 @@ class SpanQa(FinetuningTask):
 
     def scores(self, scored: AnsweredSet) -> dict[str, Any]:
         loss = float(scored.losses.mean()) if len(scored.losses) else 0.0
-        predicted = [answer.text for answer in scored.chosen]
-        best = [answer.text for answer in scored.best]
+        predicted, best = scored.said(scored.chosen), scored.said(scored.best)
         found = self.scores_of(scored.examples, predicted, best=best, odds=scored.odds)
         return {"eval_loss": loss, **found}
 
@@ -147,7 +146,7 @@ class SpanQa(FinetuningTask):
 
     def trust(self, scored: AnsweredSet) -> Trust:
         truth = [example.label.texts for example in scored.examples]
-        predicted = [answer.text for answer in scored.chosen]
+        predicted = scored.said(scored.chosen)
         return metrics.trust(
             truth,
             predicted,

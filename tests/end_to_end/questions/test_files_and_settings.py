@@ -54,9 +54,12 @@ def test_files_of_both_forms(flags, inside, tmp_path):
     code, _, err = inside(flags(out, "own", num_train_epochs=1, **asked))
     assert code == 0 and (out / "eval_results.txt").exists(), err
     bare = {"question": "it", "context": "the of sun it a"}
-    nested = {"data": [{"paragraphs": [{**bare, "qas": [{"question": "it"}]}]}]}
+    nested = {"data": [{"paragraphs": [{**bare, "qas": [{"question": "it"}] * 2}]}]}
     for name, content in (("new.jsonl", bare), ("nested.json", nested)):
         (tmp_path / name).write_text(json.dumps(content))
         made = [f"--output_dir={out}", f"--predict_file={tmp_path / name}", "--xla=off"]
         code, _, err = inside([*made, "--do_predict=true"])
-        assert code == 0 and len((out / "predict.txt").read_text().split()) <= 4, err
+        assert code == 0 and len((out / "predict.txt").read_text().split()) <= 8, err
+        records = (out / "predictions.jsonl").read_text().splitlines()
+        answers = json.loads((out / "predictions.json").read_text())
+        assert [*answers] == [json.loads(record)["id"] for record in records]

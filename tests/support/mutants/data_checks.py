@@ -13,6 +13,13 @@ _COPIES, _SIGNS = "cli/doctor/repaired_files.py", "cli/doctor/plain_characters.p
 
 # fmt: off
 MUTANTS: list[Mutant] = [
+    Mutant("a line is named for each of its rows", "tasks/data_checks.py",
+           "[*dict.fromkeys(lines.tolist())]", "lines.tolist()",
+           "tasks/classification/test_data_checks.py named_once"),
+    Mutant("an empty context is a context", "tasks/span_qa/question_checks.py",
+           '("with an empty context", tokens.sizes)',
+           '("with an empty context", tokens.heads)',
+           "tasks/span_qa/test_question_checks.py empty"),
     Mutant("texts of other numbers are near", _NEAR,
            "keys = [(*map(bare, texts), *_numbers(texts)) for texts in rows]",
            "keys = [(*map(bare, texts),) for texts in rows]", _NEAR_TEST),

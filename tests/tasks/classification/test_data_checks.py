@@ -83,6 +83,27 @@ def test_rows_of_dev_that_were_trained_on(looked_at):
     ]
 
 
+def test_a_line_of_several_rows_is_named_once(words):
+    """As in nested JSON, which may have all questions on one line."""
+    lines = [7, 7, 3, 7, 9, 12, 12]
+    features = task.featurise(
+        [Example("", "", label="no", line=line) for line in lines],
+        words,
+        LABELS,
+        max_seq_length=8,
+        truncation="head",
+        head_tokens=0,
+    )
+    one = data_checks.CheckedSet("train", "a.json", features, unknown=words.unk_id)
+    for count, wanted in (
+        (2, "7"),
+        (4, "7, 3"),
+        (5, "7, 3, 9"),
+        (7, "7, 3, 9 and 1 more"),
+    ):
+        assert one.locations(np.arange(count)) == f"a.json:{wanted}"
+
+
 def test_labels_that_are_rare_or_absent(looked_at):
     rows = [(text, "no") for text, _ in fine(45)]
     assert looked_at(train=rows) == ["train.tsv: no row has the label yes"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.rows import Example, Features, Ragged
 from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.data import packing, pipeline
@@ -196,3 +197,24 @@ def test_features_have_segments_and_say_what_is_cut(tmp_path):
     overlapping, cut = rows("head", stride=1)
     assert overlapping[ten] == "< sun joy win > < joy win rain >" and cut == 2
     assert rows("head", most=4)[0][ten].count("<") == 4 and rows("head", 4)[1] == 0
+
+
+@pytest.mark.parametrize(("stride", "shown"), [(None, "26 (4 x 8)"), (4, "20 (4 x 8")])
+def test_the_length_that_is_named_is_that_of_the_longest_text(tmp_path, stride, shown):
+    """With one [CLS] and one [SEP]: a text of one token more is truncated."""
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in VOCAB))
+    flags = {"max_seq_length": LENGTH, "max_segments": MOST, "doc_stride": stride}
+    config = FinetuneConfig(**flags)
+    assert config.length_in_words.startswith(shown)
+    most = int(config.length_in_words.split()[0])
+    for length, truncated in ((most, 0), (most + 1, 1)):
+        rows = featurise(
+            [Example("", "sun " * (length - 2), label="a")],
+            Tokenizer(path),
+            LABELS,
+            **flags,
+            truncation="head",
+            head_tokens=0,
+        )
+        assert rows.notes["truncated"] == truncated

@@ -17,6 +17,7 @@ from tests.support.marks import rarely
 from tests.support.paths import DATA
 from tests.support.tiny import VOCAB
 
+KEYS = dataset.STARTS, dataset.ENDS
 FLAGS = {"max_seq_length": 256, "doc_stride": 100, "max_query_length": 20}
 
 
@@ -82,6 +83,42 @@ def test_features_are_those_of_run_squad(tmp_path, name, count):
         start, end = own.label.span
         borders = own.text_b[start - 1 : start + 1], own.text_b[end - 1 : end + 1]
         assert any(len(pair) == 2 and " " not in pair for pair in borders)
+
+
+def test_white_space_of_answers_is_compared_as_in_run_squad(tokenizer, tmp_path):
+    """Which collapses it in the context, and collapses and strips it in the answer."""
+    given = [
+        ("in the  sun of joy", "the sun", 3),
+        ("in the\nsun of joy", "the sun", 3),
+        ("in the\r\n\tsun of joy", "the sun", 3),
+        ("in the sun of joy", "the \n sun", 3),
+        ("it a joy.", "joy ", 5),
+        ("it a joy of sun", " joy", 4),
+        ("it a joy of sun", "\njoy  of ", 4),
+        ("the sun of the  sun", "the sun", 11),
+        ("in thesun of joy", "the sun", 3),  # which they skip
+    ]
+    paragraphs = [
+        {"context": context, "qas": [{"id": f"{number}", "question": "it"}]}
+        for number, (context, _, _) in enumerate(given)
+    ]
+    for paragraph, (_, text, start) in zip(paragraphs, given, strict=True):
+        answers = [{"text": text, "answer_start": start}]
+        paragraph["qas"][0]["answers"] = answers
+    value = {"data": [{"title": "", "paragraphs": paragraphs}]}
+    (tmp_path / "data.json").write_text(json.dumps(value))
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCAB))
+    request = {"what": "features", "data": f"{tmp_path / 'data.json'}"}
+    request |= {"vocab_file": f"{tmp_path / 'vocab.txt'}", "flags": FLAGS}
+    google_squad.ask(tmp_path, request)
+    theirs = json.loads((tmp_path / "features.json").read_text())
+    examples = examples_of(tmp_path / "data.json")
+    assert not any(one.label.misplaced for one in examples[:-1])
+    assert examples[-1].label.is_not_in_context
+    ours = dataset.featurise(examples[:-1], tokenizer, **FLAGS)
+    assert [*zip(*(ours.dense[key].tolist() for key in KEYS), strict=True)] == [
+        (own["start_position"], own["end_position"]) for own in theirs
+    ]
 
 
 def featurise(tokenizer, *examples, **changed):

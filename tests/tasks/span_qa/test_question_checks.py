@@ -67,6 +67,51 @@ def test_the_table_of_a_set(tokenizer):
     )
 
 
+def test_questions_that_are_cut_are_counted_each(tokenizer):
+    """Not each text once; the flag to raise is the one that cut them."""
+    long, short = ("the of in it a joy", "the of")
+    examples = [Example(f"{i}", long if i < 3 else short, "joy") for i in range(4)]
+    for flags, name in (
+        ({"max_query_length": 4}, "--max_query_length"),
+        ({"max_query_length": 64, "max_seq_length": 9}, "--max_seq_length"),
+        ({"max_query_length": 5, "max_seq_length": 9}, "--max_query_length"),
+    ):
+        train = checked(tokenizer, "train", *examples, **flags)
+        assert [*question_checks.remarks(train.features)] == [
+            f"3 questions longer than {name} allows: the ends are left out"
+        ]
+        assert f"train.json: 75% of the questions are cut: raise {name}" in [
+            *question_checks.warnings(train)
+        ]
+        assert (
+            rows_of(question_checks.tables([train])[0])["questions that are cut"] == "3"
+        )
+
+
+@pytest.mark.parametrize(("length", "few"), [(15, False), (14, True)])
+def test_windows_that_show_little_of_their_context(tokenizer, length, few):
+    """[CLS], two tokens of the question and two [SEP] leave 10, or 9."""
+    examples = [Example("1", "the of", LONG, line=3), Example("2", "it a in", "joy")]
+    train = checked(tokenizer, "train", *examples, max_seq_length=length)
+    found = [line for line in question_checks.warnings(train) if "show" in line]
+    said = "train.json:3: 1 question so long that windows show fewer than 10 tokens"
+    assert [line.startswith(said) for line in found] == [True] * few
+
+
+def test_empty_questions_and_contexts(tokenizer):
+    """Also where nothing is labelled: such rows have 3 tokens at least."""
+    texts = [("", "joy"), ("the", ""), ("the", "joy"), ("\u200b", "sun"), ("", " ")]
+    test = checked(
+        tokenizer,
+        "test",
+        *(Example("", *own, line=line) for line, own in enumerate(texts, 1)),
+    )._replace(labelled=False)
+    assert [*question_checks.warnings(test)] == [
+        "test.json:1, 4, 5: 3 questions without any text",
+        "test.json:2, 5: 2 questions with an empty context",
+    ]
+
+
 def test_contexts_of_both_sets(tokenizer):
     texts = (LONG, "joy", "a joy")
     train = checked(tokenizer, "train", *(Example(text, "the", text) for text in texts))
@@ -111,13 +156,22 @@ def test_a_training_names_what_is_misplaced_once(tokenizer):
     assert len([*question_checks.remarks(train.features)]) == 1
 
 
-def test_an_answer_that_no_window_has(tokenizer):
+@pytest.mark.parametrize("count", [1, 99, 100])
+def test_answers_that_no_window_has(tokenizer, count):
+    """Each is counted, though another one is learnt; above 1 % there is a warning."""
     label = Answers((LONG[:80],), (0, 80))
-    train = checked(tokenizer, "train", Example("1", "the", LONG, label=label))
-    assert any(
-        "no answer fits into a window: raise --max_seq_length" in line
-        for line in question_checks.warnings(train)
+    bad = Example("0", "the", LONG, label=label)
+    good = Example("1", "the", LONG, label=Answers(("sun",), (4, 7)))
+    train = checked(tokenizer, "train", bad, *[good] * (count - 1))
+    assert train.features.notes["fit_nowhere"] == 1
+    table = question_checks.tables([train])[0]
+    assert rows_of(table)["answers that fit into no window"] == "1"
+    assert "1 question whose answers fit into no window" in "".join(
+        question_checks.remarks(train.features)
     )
+    found = [line for line in question_checks.warnings(train) if "no window" in line]
+    said = f"train.json: {1 / count:.1%} of the answers fit into no window"
+    assert [line.startswith(said) for line in found] == [True] * (count < 100)
 
 
 def test_answers_that_no_context_has(tokenizer):

@@ -41,6 +41,29 @@ def test_the_place_of_an_answer(answers, span, misplaced):
     assert label.is_not_in_context == (span is None)
 
 
+@pytest.mark.parametrize(
+    ("context", "answer", "span", "misplaced"),
+    [
+        ("in New  York city", at("New York", 3), (3, 12), 0),
+        ("in New\nYork city", at("New York", 3), (3, 11), 0),
+        ("in New York city", at("New \tYork", 3), (3, 11), 0),
+        ("it is Paris.", at("Paris ", 6), (6, 11), 0),
+        ("it is Paris.", at(" Paris", 5), (5, 11), 0),  # as it stands there
+        ("it is (Paris).", at(" Paris", 6), (7, 12), 0),
+        ("New  York, New York, New  York", at("New York", 21), (21, 30), 0),
+        ("New  York, New York, New  York", at("New York", 23), (11, 19), 1),
+        ("New  York, joy, New\u3000York", at("New York", 12), (16, 24), 1),
+        ("New  York", "New York", (0, 9), 0),
+        ("NewYork", at("New York", 0), None, 1),
+    ],
+)
+def test_white_space_does_not_matter(context, answer, span, misplaced):
+    """First at the place, then as the text is written, then with other white space."""
+    label = label_of([answer], context)
+    assert label.span == span and len(label.misplaced) == misplaced
+    assert label.texts[0] == (answer if isinstance(answer, str) else answer["text"])
+
+
 @pytest.mark.parametrize("task", ["squad", "own"])
 def test_questions_may_stand_in_a_parquet_file(tmp_path, task):
     """As in transformers' data sets, also for a built-in task, beside JSON."""

@@ -5,10 +5,11 @@ import pytest
 
 from bert_mgpu.core.report import ReportTable, ScoreCurves
 from bert_mgpu.core.rows import Example
-from bert_mgpu.tasks.span_qa import metrics, report
+from bert_mgpu.tasks.span_qa import dataset, metrics, report
 from bert_mgpu.tasks.span_qa.reader import Answers
+from bert_mgpu.tasks.span_qa.task import SpanQa
 from bert_mgpu.text.tokenization import Tokenizer
-from tests.support.tiny import VOCAB
+from tests.support.tiny import VOCAB, small_config
 from tests.tasks.span_qa.test_answers import answered, drawn_logits
 
 LONG = "the of in it a " * 9 + "sun joy"
@@ -34,6 +35,38 @@ def shown(tokenizer, *examples, negative=False, chinese=False, threshold=0.0):
 
 def tables(found):
     return {b.note: b.rows for b in found.blocks if isinstance(b, ReportTable)}
+
+
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("blank", [" ", "\u3000", "\u00a0", "\n", "  "])
+def test_a_right_chinese_answer_has_the_best_scores(tokenizer, blank, negative):
+    """Whatever white space it has; predictions.json has one blank for it."""
+    text = f"好{blank}新"
+    example = Example(
+        "1", "a", f"新{text}好", label=Answers((text,), (1, 1 + len(text)))
+    )
+
+    def logits(rows):
+        drawn = drawn_logits(rows, 3)
+        for column, key in enumerate((dataset.STARTS, dataset.ENDS)):
+            drawn.values[rows.dense[key][0], column] += 99
+        return drawn
+
+    scored = answered(tokenizer, example, logits=logits, negative=negative)
+    assert [one.text for one in scored.chosen] == ["好 新"]
+    own = SpanQa(
+        "x", small_config(), max_seq_length=9, choice=scored.choice, chinese=True
+    )
+    scores = own.scores(scored)
+    assert (scores["cmrc_em"], scores["cmrc_f1"]) == (100, 100)
+    trusted = own.trust(scored)
+    assert trusted.intervals["cmrc_f1"] == (100, 100)
+    made = report.of_set(scored, chinese=True)
+    assert not made.mistakes.worst_first
+    if negative:
+        assert [row[-2:] for row in tables(made)["by --null_score_diff_threshold"]][
+            -1
+        ] == ("100.0", "100.0")
 
 
 def test_scores_by_length_and_by_windows(tokenizer):
