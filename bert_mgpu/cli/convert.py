@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from bert_mgpu.cli import script
 from bert_mgpu.cli.flag_checks import check_folders_differ, check_needed
 from bert_mgpu.config.convert import ConvertConfig
+from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.registry import TYPES
 
@@ -47,6 +48,8 @@ def _convert(config: ConvertConfig) -> None:
     if not (config.export_hf or config.export_google):
         raise UserError("nothing to do: pass --export_hf or --export_google")
     check_folders_differ(config, ("export_hf", "export_google"))
+    if config.export_google:
+        files.check_literal(os.path.abspath(config.export_google))
     from bert_mgpu.export import convert
 
     types = {

@@ -16,7 +16,7 @@ from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import extras, files, run_files
 from bert_mgpu.core.errors import UserError
 
-_DEVICES = "/dev"
+_DEVICES, _START = "/dev", "init_checkpoint"
 EXPORTS = "export_hf", "export_saved_model", "export_onnx"
 
 
@@ -72,16 +72,28 @@ def check_outputs(
 
 
 def check_folders_differ(config: Any, flags: Iterable[str]) -> None:
-    """Raises UserError if two of these flags name the same folder to write."""
+    """Raises UserError if two of these flags name the same folder to write, or one of
+    them the folder of --init_checkpoint, whose model would be replaced.
+    """
     written: dict[str, str] = {}
+    if start := getattr(config, _START, None):
+        written[os.path.realpath(run_folder.folder_of(start))] = _START
     for flag in flags:
         if path := getattr(config, flag, None):
             folder = os.path.realpath(path)
-            if folder in written:
+            if folder in written and not _is_of_a_run(config, flag, folder):
+                other = written[folder]
+                is_model = ", whose files it would replace" * (other == _START)
                 raise UserError(
-                    f"--{flag}={path}: is also --{written[folder]}: pass another folder"
+                    f"--{flag}={path}: is also --{other}{is_model}: pass another folder"
                 )
             written[folder] = flag
+
+
+def _is_of_a_run(config: Any, flag: str, folder: str) -> bool:
+    """Whether a run in its output_dir replaces nothing: its own run, or no training."""
+    saved = glob.glob(f"{glob.escape(folder)}/{run_files.CHECKPOINT}-*.index")
+    return flag == "output_dir" and bool(saved or not config.do_train)
 
 
 def check_folder(flag: str, path: str) -> None:

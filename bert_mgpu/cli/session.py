@@ -75,7 +75,12 @@ def run(
         check(settings)
         output_dir = pathlib.Path(str(settings.output_dir))
         with (
-            _locked(output_dir, rank, run_files.CACHE if settings.cache_dir else None),
+            _locked(
+                output_dir,
+                rank,
+                run_files.CACHE if settings.cache_dir else None,
+                reads=not settings.do_train,
+            ),
             _tensorflow_log(output_dir, settings.tf_log, rank),
         ):
             watchdog.begin()
@@ -146,15 +151,28 @@ def _fail(error: RunError, watchdog: Watchdog) -> int:
 
 @contextlib.contextmanager
 def _locked(
-    output_dir: pathlib.Path, rank: ProcessRank, unused: str | None
+    output_dir: pathlib.Path, rank: ProcessRank, unused: str | None, *, reads: bool
 ) -> Iterator[None]:
-    """Locks the folder; of several processes only the first does, for all of them."""
+    """Locks the folder; of several processes only the first does, for all of them.
+
+    reads: whether the folder may be that of a model which is only used.
+    """
     if not rank.is_first:
         yield
         return
-    with files.locked(output_dir, f"--output_dir={output_dir}", "folder"):
+    # A model's folder that cannot be written to can be read all the same.
+    other = (
+        f"folder, with --init_checkpoint={output_dir}"
+        if reads and _has_run(output_dir)
+        else "folder"
+    )
+    with files.locked(output_dir, f"--output_dir={output_dir}", other):
         run_files.check_folders(output_dir, unused)
         yield
+
+
+def _has_run(output_dir: pathlib.Path) -> bool:
+    return (output_dir / run_files.RUN).is_file()
 
 
 def _load_tensorflow(shows_log: bool) -> None:

@@ -159,9 +159,21 @@ def pattern(name: str) -> re.Pattern[str]:
     return re.compile("".join(numbers.get(part, re.escape(part)) for part in parts))
 
 
+_NAMES = [pattern(name) for names, _ in CONTENTS for name in names]
 # The folders that a run writes to.
 _FOLDERS = [pattern(n) for names, _ in CONTENTS for n in names if n.endswith("/")]
 _FOLDERS += [pattern(SAVING)]
+
+
+def check_input(output_dir: pathlib.Path, path: pathlib.Path) -> None:
+    """Raises UserError if a file to read has a name that runs write in output_dir."""
+    inside = os.path.relpath(os.path.realpath(path), os.path.realpath(output_dir))
+    first = pathlib.PurePath(inside).parts[0]
+    if any(name.fullmatch(first) for name in _NAMES):
+        raise UserError(
+            f"{path}: a run writes to {first} in its --output_dir, and may replace it:"
+            " copy the file elsewhere, or pass another --output_dir"
+        )
 
 
 def check_folders(output_dir: pathlib.Path, unused: str | None = None) -> None:

@@ -121,17 +121,15 @@ class Evaluator:
     @property
     def stop_reason(self) -> str | None:
         """The reason for early stopping; None while the training goes on."""
-        patience = self._settings.patience
-        if not (patience and self._best and self._evaluated):
+        patience, best = self._settings.patience, self._best
+        since = sum(step > (best.step if best else 0) for step in self._evaluated)
+        if not patience or since < patience:
             return None
-        since = sum(step > self._best.step for step in self._evaluated)
-        if since < patience:
-            return None
-        return (
-            f"stopped early: no better {self._settings.metric} than"
-            f" {self._best.value:.4f} (step {self._best.step}) in {since}"
-            f" evaluation{'s' * (since > 1)}"
-        )
+        found = f"no {self._settings.metric}"
+        if best:
+            metric = self._settings.metric
+            found = f"no better {metric} than {best.value:.4f} (step {best.step})"
+        return f"stopped early: {found} in {since} evaluation{'s' * (since > 1)}"
 
     def missed(self, step: int, steps: int) -> bool:
         """Whether a run was stopped after this step and before its evaluation."""
@@ -163,6 +161,8 @@ class Evaluator:
                 if better:
                     self._best = BestEvaluation(step, scores[metric])
                     line += "  best so far"
+                elif metric not in scores:
+                    line += f"  no {metric}, which is not defined for these predictions"
             say(line, "green" if name == MAIN and better else None)
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
         self._evaluated.append(step)
@@ -246,8 +246,8 @@ def best_folder(output_dir: pathlib.Path) -> pathlib.Path:
     folder = output_dir / run_files.BEST
     if not train_state.saved_steps(folder):
         raise UserError(
-            f"--use_best: {folder} holds no weights: train with --eval_steps, or leave"
-            " --use_best out"
+            f"--use_best: {folder} holds no weights: train with --eval_steps, and a"
+            " --best_metric that its evaluations have, or leave --use_best out"
         )
     return folder
 

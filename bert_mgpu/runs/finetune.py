@@ -6,6 +6,7 @@ import pathlib
 from typing import NamedTuple
 
 from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core import run_files
 from bert_mgpu.core.log import fact
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.runs import (
@@ -65,8 +66,13 @@ def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
     # 2. The weights: trained by this run, or loaded.
     evaluator = stages.evaluator(run)
     state, towers = train.train_or_load(run, evaluator, config.use_best, towers=towers)
-    if not config.do_train and run.topology.group.rank == 0:
-        resume.keep_task(data.task, run.output_dir)
+    if run.topology.group.rank == 0:
+        if config.do_train:
+            resume.keep_settings(
+                config, task.score_settings, data.task, output_dir=run.output_dir
+            )
+        else:
+            resume.keep_task(data.task, run.output_dir)
     # 3. The uses of the model.
     scored, assessment = {}, assessment_lib.UNASSESSED
     if config.do_eval:
@@ -109,6 +115,8 @@ def prepare(
     data = TaskDataset(
         config, files, family, model=model, cache=cache, group=topology.group
     )
+    for split in data.needed:
+        run_files.check_input(output_dir, data.path(split))
     data.check_files()
     task = family.task(config, model, files, data=data)
     return FinetuningRun(

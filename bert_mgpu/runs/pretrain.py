@@ -6,7 +6,7 @@ import pathlib
 
 from bert_mgpu.checkpoints import initial_weights, train_state
 from bert_mgpu.config.pretraining import PretrainConfig
-from bert_mgpu.core import text_files
+from bert_mgpu.core import run_files, text_files
 from bert_mgpu.core.log import fact
 from bert_mgpu.distributed.topology import Topology
 from bert_mgpu.evaluation.evaluator import MAIN
@@ -37,6 +37,7 @@ def pretrain(
     model = stages.find_model(config, output_dir, dataset.made_with(config))
     if config.do_predict:  # mistakes are reported before time is spent
         text_files.check_file(str(config.predict_file))
+        run_files.check_input(output_dir, pathlib.Path(str(config.predict_file)))
         _ = model.required_tokenizer.mask_id
     if config.export_hf:
         _ = model.required_vocab_file

@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -189,6 +189,32 @@ def keep_task(task: Mapping[str, Any], output_dir: pathlib.Path) -> None:
         return
     write_text(path, _as_json({**files.read_json(path), run_folder.TASK: task}))
     say(f"{path} keeps the task now: predictions need no --task_name or --data_dir")
+
+
+def keep_settings(
+    config: RunConfig,
+    names: Collection[str],
+    task: Mapping[str, Any],
+    *,
+    output_dir: pathlib.Path,
+) -> None:
+    """Makes the flags of these names that were given those of the trained model.
+
+    names: of flags on which the weights do not depend. task: see `run.Data`.
+    """
+    for folder in (output_dir, output_dir / run_files.BEST):
+        path = folder / run_files.RUN
+        if not path.is_file():
+            continue
+        facts = files.read_json(path)
+        own = {name: getattr(config, name) for name in names if name in config.given}
+        if all(facts["flags"].get(name) == value for name, value in own.items()):
+            continue
+        facts["flags"] |= own
+        facts[run_folder.TASK]["flags"] = task.get("flags", {})
+        write_text(path, _as_json(facts))
+        flags = " ".join(f"--{name}={value}" for name, value in own.items())
+        fact("settings", f"{path} has {flags} now, which later predictions use")
 
 
 def _as_json(facts: dict[str, Any]) -> str:

@@ -267,8 +267,12 @@ MISTAKES = [
     ({}, "--init_checkpoint is missing"),
     ({"init_checkpoint": "MODEL"}, "nothing to do: pass --export_hf or --export_"),
     ({"init_checkpoint": "/no", "export_hf": "NEW"}, "/no: no such file"),
-    ({"init_checkpoint": "MODEL", "export_hf": "MODEL"}, "is not just an export"),
-    ({"init_checkpoint": "MODEL", "export_google": "MODEL"}, "is not just an export"),
+    (
+        {"init_checkpoint": "MODEL", "export_hf": "MODEL"},
+        "whose files it would replace",
+    ),
+    ({"init_checkpoint": "MODEL", "export_google": "MODEL"}, "also --init_checkpoint"),
+    ({"init_checkpoint": "MODEL", "export_google": "a[1]"}, "TensorFlow takes [ ] and"),
     ({"init_checkpoint": "MODEL", "export_onx": "NEW"}, "--export_onx: there is no"),
     (
         {"init_checkpoint": "MODEL", "export_hf": "NEW", "export_google": "NEW"},

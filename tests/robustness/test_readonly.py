@@ -259,6 +259,22 @@ def test_a_process_without_rights(work):
     assert not [*out.iterdir()]
 
 
+def test_a_model_that_cannot_be_written_to_is_read_from_elsewhere(work, finished):
+    model, new = work.root / "out" / "model", work.root / "new"
+    shutil.copytree(finished, model)
+    allow(model, READ)
+    new.mkdir()
+    new.chmod(0o777)
+    text = "--predict_text=sun"
+    result = process(SCRIPT, [f"--output_dir={model}", text])
+    advice = f"pass another folder, with --init_checkpoint={model}"
+    assert_refused(result, f"{model}: cannot write there: Permission denied: {advice}")
+    code, out, err = process(
+        SCRIPT, [f"--init_checkpoint={model}", f"--output_dir={new}", text]
+    )
+    assert code == 0 and out.startswith(("yes", "no")), err
+
+
 def test_a_process_that_prepares_without_rights(work):
     args = prepared(work, {"output_file": "kept/a"}, "kept", READ)
     script = ROOT / "data_prep" / "create_pretraining_data.py"

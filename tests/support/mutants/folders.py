@@ -6,6 +6,7 @@ from tests.support.mutants.mutant import Mutant
 
 _STATE, _LEFT = "checkpoints/test_train_state.py", "runs/test_leftovers.py"
 _FILES, _SCRIPT = "core/test_files.py", "cli/test_script.py"
+_KEPT = "end_to_end/test_kept_files.py"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
@@ -38,6 +39,22 @@ MUTANTS: list[Mutant] = [
     Mutant("a run that MLflow has no more is gone on with", "runs/mlflow_log.py",
            "if run_id and mlflow_state.is_there(client, run_id):", "if run_id:",
            "runs/test_mlflow_log.py deleted"),
+    Mutant("predictions replace the file that they are of", "runs/finetune.py",
+           "        run_files.check_input(output_dir, data.path(split))\n", "        pass\n",
+           f"{_KEPT} replaced_by"),
+    Mutant("an export replaces the model that was read", "cli/flag_checks.py",
+           "        written[os.path.realpath(run_folder.folder_of(start))] = _START\n",
+           "        pass\n", f"{_KEPT} model_that_is_read"),
+    Mutant("any folder of a model is that of a run", "cli/flag_checks.py",
+           "bool(saved or not config.do_train)", "True", f"{_KEPT} model_that_is_read"),
+    Mutant("a threshold found later is forgotten", "runs/finetune.py",
+           "            resume.keep_settings(\n                config, task.score_settings, data.task,"
+           " output_dir=run.output_dir\n            )\n", "            pass\n",
+           f"{_KEPT} threshold"),
+    Mutant("a score that is never known ends nothing", "evaluation/evaluator.py",
+           "since = sum(step > (best.step if best else 0) for step in self._evaluated)",
+           "since = sum(step > best.step for step in self._evaluated) if best else 0",
+           f"{_KEPT} no_evaluation"),
     Mutant("containers write into each other's files", "core/files.py",
            "{os.getpid()}-{secrets.token_hex(4)}.tmp", "{os.getpid()}.tmp", f"{_FILES} two"),
     Mutant("an export takes the place of a mount point", "core/files.py",

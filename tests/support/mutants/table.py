@@ -152,7 +152,7 @@ MUTANTS = [
            "return sign * value >= sign * self._best.value",
            "end_to_end/evaluation/test_evaluating.py"),
     Mutant("patience is one evaluation longer", "evaluation/evaluator.py",
-           "if since < patience:", "if since <= patience:",
+           "if not patience or since < patience:", "if not patience or since <= patience:",
            "end_to_end/evaluation/test_evaluating.py ending or stopping or ended"),
     Mutant("a stop by SIGTERM ends with 1", "core/errors.py",
            "exit_code = 75", "exit_code = 1", "test_readme.py exit_codes"),
