@@ -15,7 +15,13 @@ from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
 from bert_mgpu.data import cache
 from bert_mgpu.tasks.rewriting import metrics, tags
-from bert_mgpu.tasks.rewriting.rows import Special, layout, special_of
+from bert_mgpu.tasks.rewriting.rows import (
+    Special,
+    layout,
+    room_of,
+    slots_with_room,
+    special_of,
+)
 from bert_mgpu.text.edits import Edits, Tokens, edits_of
 from bert_mgpu.text.rewrite_source import RewriteSource, source_of
 from bert_mgpu.text.tokenization import Tokenizer
@@ -89,8 +95,9 @@ def featurise(
             )
             facts.cut += not all(made[0].whole)
             facts.notes["learnt"] += any(made[0].tag_ids)
-            decided = sum(made[0].segment_ids) - 1 + made[0].whole[0]
-            facts.notes["lost_slots"] += sum(s >= decided for s in made[0].slots)
+            slots, room = made[0].slots, room_of(context, max_seq_length)
+            found = slots_with_room(slots, size=len(source.ids), room=room)
+            facts.notes["lost_slots"] += len(slots) - len(found)
             rows += made
             owners += [first + number] * len(made)
     return Features(

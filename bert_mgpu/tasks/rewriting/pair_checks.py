@@ -79,8 +79,8 @@ def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
         yield f"not learnt, but evaluated: {_left_out(facts)}"
     if count := facts["lost_slots"]:
         yield (
-            f"WARNING: {count} slot{'s' * (count > 1)} beyond --max_seq_length: nothing"
-            " is written there"
+            f"WARNING: --max_seq_length has no room for {count}"
+            f" slot{'s' * (count > 1)}: nothing is written there"
         )
 
 

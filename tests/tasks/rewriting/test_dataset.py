@@ -123,16 +123,17 @@ def test_what_is_counted(featurise):
     }
 
 
-def test_slots_beyond_the_row_are_counted(featurise):
-    """One is cut off, one stands where the row ends; the first one is tagged."""
+def test_slots_without_room_are_counted(featurise):
+    """16 tokens with [CLS] and [SEP]: 12 of the text, one in each slot."""
     words = ["sun"] * 40
     words.insert(2, "[SLOT]")
-    own = featurise((None, " ".join(words), None))
-    room = int((own.ragged["segment_ids"].row(0) == 1).sum()) - 1
-    for place, lost in ((room, 0), (room + 1, 1), (38, 1)):
+    for place, lost in ((12, 0), (13, 1), (38, 1)):
         texts = [*words[:place], "[SLOT]", *words[place:]]
         facts = featurise((None, " ".join(texts), None)).notes["rewriting"]
         assert facts["lost_slots"] == lost, place
+    whole = [" ".join(["sun"] * size + ["[SLOT]"]) for size in (13, 14)]
+    facts = featurise(*((None, text, None) for text in whole)).notes["rewriting"]
+    assert facts["lost_slots"] == 1
 
 
 def test_words_that_the_vocabulary_lacks_are_no_targets(featurise):

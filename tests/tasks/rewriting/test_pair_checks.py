@@ -72,7 +72,7 @@ def test_remarks_for_the_log():
     assert left_out.startswith("not learnt, but evaluated: of 100 pairs 2 differ")
     assert left_out.endswith("outside of the slots (lines 4, 9, 12)")
     *_, lost = pair_checks.remarks(notes(lost_slots=2))
-    assert lost.startswith("WARNING: 2 slots beyond --max_seq_length: nothing is")
+    assert lost.startswith("WARNING: --max_seq_length has no room for 2 slots: nothing")
     few = notes(written=0, in_row=0, too_long=0, misplaced=0)
     assert [*pair_checks.remarks(few)] == [
         "0 tokens to write, - of them in the input, too"
