@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +16,8 @@ from bert_mgpu.tasks.rewriting.filling import DraftText, Filled, Filler, Vocabul
 from bert_mgpu.tasks.rewriting.rows import room_of, slots_with_room, special_of
 from bert_mgpu.text.tokenization import Tokenizer
 
-TAGS, REWRITINGS = "tag_scores", "rewritings"  # log p of tags; lists by example
+TAGS = "tag_scores"  # an output: log p of tags
 _WITH_SLOTS = 5  # rewritings by default of a text that has slots
-_BLOCK = 1024  # texts that are rewritten together
 
 
 class TokenRewriting(NamedTuple):
@@ -86,13 +85,7 @@ class Decoder:
         self, rows: Features, outputs: Outputs
     ) -> list[list[TokenRewriting]]:
         """The rewritings of each example, the best first."""
-        found = list[list[TokenRewriting]]()
         examples = [*tagged(rows, outputs, self._max_length)]
-        for first in range(0, len(examples), _BLOCK):
-            found += self._block(examples[first : first + _BLOCK])
-        return found
-
-    def _block(self, examples: Sequence[Tagged]) -> list[list[TokenRewriting]]:
         texts, drafts, owners = list[DraftText](), list[Draft](), list[int]()
         for number, example in enumerate(examples):
             made = self._drafts(example)

@@ -252,12 +252,10 @@ def _features(
         for position in own:
             tokens[position] = mask
         ids.append(tokens)
-    column = Ragged.from_rows(ids)
     return Features(
         {
-            "input_ids": column,
+            "input_ids": Ragged.from_rows(ids),
             "segment_ids": Ragged.from_rows([row.segment_ids for row in rows]),
-            "tag_ids": Ragged(np.zeros_like(column.values), column.offsets),
         },
         {},
         np.zeros(len(rows), np.int64),

@@ -20,14 +20,14 @@ _COMPARED = 2000  # characters compared of long texts, see `_character_edits`
 def of_set(scored: RewrittenSet, keep_bias: float) -> SetReport:
     """The report of a labelled set."""
     blocks: list[Block] = [f"BLEU: {scored.scores.bleu_signature}"]
-    if bias_curve.matters(scored.tags[1]):
+    if bias_curve.matters(scored.known.places):
         blocks += ["what is changed, by --keep_bias", _curves(scored, keep_bias)]
     return SetReport(blocks, _mistakes(scored))
 
 
 def _curves(scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
     """Curves for the places to change, by the pass that tags them alone."""
-    points = bias_curve.points(*scored.tags)
+    points = bias_curve.points(scored.known.places)
     return ScoreCurves(
         "keep_bias",
         "--keep_bias",

@@ -6,14 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import ReadExamples
 from bert_mgpu.tasks.rewriting import metrics
+from bert_mgpu.tasks.rewriting.blocks import KNOWN, REWRITINGS, Known
 from bert_mgpu.tasks.rewriting.dataset import true_edits
-from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS, TokenRewriting
-from bert_mgpu.tasks.rewriting.filling import LOSSES
+from bert_mgpu.tasks.rewriting.decoding import TokenRewriting
 from bert_mgpu.tasks.rewriting.metrics import RewritingScores
 from bert_mgpu.text.edits import Edits, TokenEdit, edits_of, token_edits
 from bert_mgpu.text.realise import Rewritten, TextEdit, realised
@@ -82,6 +80,12 @@ class RewrittenSet:
         self._tokenizer, self._marker = tokenizer, marker
         self._rewritings: Sequence[Sequence[TokenRewriting]] = outputs[REWRITINGS]
 
+    @property
+    def known(self) -> Known:
+        """The outputs at what the targets tell."""
+        known: Known = self._outputs[KNOWN]
+        return known
+
     def __len__(self) -> int:
         return len(self._rewritings)
 
@@ -137,31 +141,3 @@ class RewrittenSet:
             for own in self._rewritings
         ]
         return self.pairs.scores(self.texts, best)
-
-    @functools.cached_property
-    def tags(self) -> tuple[np.ndarray, np.ndarray]:
-        """log p of the tags of each token whose tag is known, [n, C], and that tag."""
-        tag_ids = self.rows.ragged["tag_ids"].values
-        known = np.flatnonzero(tag_ids)
-        return self._outputs[TAGS].values[known], tag_ids[known] - 1
-
-    @property
-    def tag_losses(self) -> np.ndarray:
-        """-log p of each known tag: float64 [n]."""
-        scores, known = self.tags
-        return -scores[np.arange(len(known)), known].astype(np.float64)
-
-    @property
-    def word_losses(self) -> np.ndarray:
-        """-log p of each true word, with all words to write masked: float64."""
-        values = self._outputs[LOSSES].values
-        return values[self._is_target].astype(np.float64)
-
-    @property
-    def _is_target(self) -> np.ndarray:
-        """Which tokens of all rows are masks whose true word is known."""
-        positions = self.rows.targets["masked_lm_positions"]
-        starts = self.rows.ragged["input_ids"].offsets[:-1]
-        found = np.zeros(len(self.rows.ragged["input_ids"].values), bool)
-        found[positions.values + np.repeat(starts, positions.lengths)] = True
-        return found

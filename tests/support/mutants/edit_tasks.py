@@ -11,6 +11,7 @@ _TRAINING = "tasks/rewriting/test_training_rows.py"
 _CHECKS = "tasks/rewriting/test_pair_checks.py"
 _DECODING = "tasks/rewriting/test_decoding.py"
 _CURVE = "tasks/rewriting/test_bias_curve.py"
+_BLOCKS = "tasks/rewriting/test_blocks.py"
 _PREDICTED = "tasks/rewriting/test_predictions.py"
 _REWRITTEN = "tasks/rewriting/test_rewritten.py"
 _USELESS = "tasks/test_useless_flags.py"
@@ -122,9 +123,13 @@ MUTANTS: list[Mutant] = [
     Mutant("the end of a text that is cut is decided", "tasks/rewriting/decoding.py",
            "len(source) + int(whole.row(row)[0])", "len(source) + 1", f"{_DECODING} hold"),
     Mutant("the bias curve runs backwards", "tasks/rewriting/bias_curve.py",
-           "others > scores[:, 0] + bias", "others > scores[:, 0] - bias", _CURVE),
+           "places.leads > bias", "places.leads > -bias", _CURVE),
     Mutant("any change of a place is right", "tasks/rewriting/bias_curve.py",
-           "changed & (best == truth)", "changed & (truth > 0)", _CURVE),
+           "changed & places.is_right", "changed & places.is_change", _CURVE),
+    Mutant("a set is one block", "tasks/rewriting/blocks.py",
+           "rows.first_rows[::_BLOCK].tolist()", "rows.first_rows[:1].tolist()", _BLOCKS),
+    Mutant("the scores of tags are made anew where nobody reads them",
+           "tasks/rewriting/task.py", 'if "tag_ids" in batch:', "if True:", _BLOCKS),
     Mutant("a text takes two lines of predict.txt", "tasks/rewriting/predictions.py",
            "on_one_line(text)[0]", "text", _PREDICTED),
     Mutant("slots are no part of what is true", "tasks/rewriting/rewritten.py",

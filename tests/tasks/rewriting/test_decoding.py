@@ -82,9 +82,8 @@ def test_a_text_whose_slots_have_no_room_is_kept(rows_of, tokenizer):
 
 
 @pytest.mark.parametrize("given", [None, 3])
-def test_drafts_of_all_texts_together(rows_of, tokenizer, monkeypatch, given):
+def test_drafts_of_all_texts_together(rows_of, tokenizer, given):
     """As one by one, whatever the texts beside them."""
-    monkeypatch.setattr(decoding, "_BLOCK", 2)
     task = rewriting(tokenizer)
     forward = forward_of(task, weights(task))
     _, rows = rows_of(*PAIRS)

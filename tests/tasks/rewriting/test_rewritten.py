@@ -67,17 +67,18 @@ def scored(rewritten):
 
 def test_losses_are_of_what_is_known(scored):
     """A keep tag is 0; loss is deleted and one word written before it: 4 + 1."""
-    scores, truth = scored.tags
-    assert truth.tolist() == [0, 5, 0, 0, 0, 0] and scores.shape == (6, 8)
+    places, tag_losses, word_losses = scored.known
+    assert places.is_change.tolist() == [False, True, *[False] * 4]
     wanted = -np.log([1 / 8, 0.25 / 6, *[1 / 8] * 4])
-    np.testing.assert_allclose(scored.tag_losses, wanted)
-    assert scored.word_losses.tolist() == [4 + 2]  # of the mask alone
+    np.testing.assert_allclose(tag_losses, wanted)
+    np.testing.assert_allclose(places.leads, [0, -np.log(2), *[0] * 4], atol=1e-12)
+    assert word_losses.tolist() == [4 + 2]  # of the mask alone
 
 
 def test_scores_are_those_of_the_losses_and_texts(scored, tokenizer):
     task = rewriting(tokenizer)
     found = task.scores(scored)
-    assert found["tag_loss"] == pytest.approx(scored.tag_losses.mean())
+    assert found["tag_loss"] == pytest.approx(scored.known.tag_losses.mean())
     assert found["masked_lm_loss"] == 6.0
     assert found["eval_loss"] == found["tag_loss"] + found["masked_lm_loss"]
     assert found["exact_match"] == 100.0 and {*metrics.NAMES} <= {*found}
@@ -90,7 +91,7 @@ def test_scores_are_those_of_the_losses_and_texts(scored, tokenizer):
 def test_a_set_without_targets_has_losses_of_0(rewritten, tokenizer):
     found = rewritten([(None, "sun", None)], [[]], tag_scores=np.zeros((3, 8)),
                       word_losses=np.zeros(3))  # fmt: skip
-    assert found.tag_losses.tolist() == found.word_losses.tolist() == []
+    assert [len(losses) for losses in found.known[1:]] == [0, 0]
 
 
 def test_what_a_report_shows(scored):
