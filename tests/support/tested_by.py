@@ -62,6 +62,7 @@ PARTS = {
     "cli/doctor/repaired_files.py": ("cli/doctor/task_data.py", "the copies it writes"),
     "cli/doctor/near_rows.py": ("cli/doctor/task_data.py", "lines of its report"),
     "cli/doctor/findings.py": ("cli/doctor/task_data.py", "its report and its page"),
+    "tasks/rewriting/pair_facts.py": ("tasks/rewriting/dataset.py", "what it counts"),
     "runs/pretrain.py": ("cli/run_pretraining.py", "its whole runs"),
     "runs/report.py": ("runs/finetune.py", "a stage of whole runs"),
     "runs/stages.py": ("runs/finetune.py", "the stages of whole runs"),

@@ -7,14 +7,15 @@ with [MASK] for each token to write: see `rows`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
 from bert_mgpu.data import cache
-from bert_mgpu.tasks.rewriting import metrics, tags
+from bert_mgpu.tasks.rewriting import tags
+from bert_mgpu.tasks.rewriting.pair_facts import PairFacts, PairTarget
 from bert_mgpu.tasks.rewriting.rows import (
     Special,
     layout,
@@ -30,18 +31,7 @@ from bert_mgpu.text.tokenization import Tokenizer
 # stand, int32 [...], and whether the row has all tokens of the text, int32 [1].
 SLOTS, WHOLE = "slots", "whole"
 MASKED_IDS = "masked_lm_ids"
-SHOWN = 20  # maximum number of left-out pairs whose lines are named
-COPIED = 1000  # maximum number of pairs for which copying is scored
 _BLOCK = 4096  # examples whose edits are found together
-
-
-class PairTarget(NamedTuple):
-    """What a text is to become, as the model learns it."""
-
-    edits: Edits | None  # None: tags cannot make the target
-    kept: int  # tokens of the source that the target has, too
-    size: int  # tokens of the target
-    in_row: int  # written tokens that the source or the context has, too
 
 
 class _Made(NamedTuple):
@@ -66,11 +56,11 @@ def featurise(
 ) -> Features:
     """The rows of examples; a label, if there is one, is what its text is to become.
 
-    `notes` also says what there is to learn: see `_Statistics`.
+    `notes` also says what there is to learn: see `PairFacts`.
     """
     special = special_of(tokenizer)
     rows, owners, lengths = list[_Made](), list[int](), list[int]()
-    facts = _Statistics()
+    facts = PairFacts()
     for first in range(0, len(examples), _BLOCK):
         block = examples[first : first + _BLOCK]
         sources = [source_of(each.text_a, tokenizer, slot_marker) for each in block]
@@ -214,67 +204,3 @@ def _rows(
         segments = filled.segment_ids
         made.append(_Made(ids, segments, none, positions=positions, masked_ids=masked))
     return made
-
-
-class _Statistics:
-    """What can be learnt from the pairs of a set, and what cannot."""
-
-    def __init__(self) -> None:
-        self.cut = 0
-        self.notes: dict[str, Any] = {
-            "pairs": 0,  # with a target
-            "equal": 0,  # whose target is the text
-            "copying": 0.0,  # SARI of copying, summed over the first COPIED pairs
-            "learnt": 0,  # pairs with at least one tag to learn
-            "kept": 0,  # tokens of the sources that are kept
-            "longest": 0,  # tokens of the longer text of each pair, summed
-            "written": 0,  # tokens to write
-            "in_row": 0,  # of these, tokens that the input has, too
-            "slot_counts": {},  # number of slots in a pair -> number of pairs
-            "slot_lengths": {},  # number of tokens in a slot -> number of slots
-            "too_long": 0,  # pairs with a slot of more than max_insert tokens
-            "misplaced": 0,  # pairs that differ outside of their slots
-            "lines": [],  # of the first pairs of these two kinds
-            "lost_slots": 0,  # slots for which a row has no room
-        }
-
-    def add(
-        self,
-        example: Example,
-        source: RewriteSource,
-        target: PairTarget | None,
-        *,
-        most: int,
-    ) -> None:
-        notes = self.notes
-        if target is None:
-            return
-        if notes["pairs"] < COPIED:
-            text, true = example.text_a, example.label
-            notes["copying"] += metrics.text_sari(text, text, true)
-        notes["pairs"] += 1
-        notes["equal"] += example.text_a == example.label
-        notes["longest"] += max(len(source.ids), target.size)
-        edits = target.edits
-        if edits is None:
-            self._leave_out("misplaced", example)
-            return
-        notes["kept"] += target.kept
-        notes["written"] += len(edits.written)
-        notes["in_row"] += target.in_row
-        counts = [count for count in edits.counts if count]
-        _increase(notes["slot_counts"], len(counts))
-        for count in counts:
-            _increase(notes["slot_lengths"], count)
-        if max(edits.counts) > most:
-            self._leave_out("too_long", example)
-
-    def _leave_out(self, reason: str, example: Example) -> None:
-        self.notes[reason] += 1
-        if len(self.notes["lines"]) < SHOWN:
-            self.notes["lines"].append(example.line)
-
-
-def _increase(table: dict[str, int], number: int) -> None:
-    """Counts a number, as a string, since keys of JSON are strings."""
-    table[str(number)] = table.get(str(number), 0) + 1

@@ -10,7 +10,7 @@ from bert_mgpu.config.rewriting import MOST_INSERTED
 from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.data_checks import CheckedSet
-from bert_mgpu.tasks.rewriting.dataset import COPIED
+from bert_mgpu.tasks.rewriting.pair_facts import COPIED
 
 _NUMBER_WIDTH = 16  # characters of a column
 _EQUAL, _IN_COMMON, _LEFT_OUT = 0.95, 0.1, 0.2  # shares at which sets are refused
@@ -30,6 +30,13 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
             f"{facts['equal']} of {pairs} targets are equal to their texts: there is"
             " nothing to learn: pass the column of the rewritten texts as"
             " --target_column"
+        )
+    elif facts["equal"] + facts["alike"] > _EQUAL * pairs:
+        yield (
+            f"{facts['alike']} of {pairs} targets differ from their texts only in what"
+            " the vocabulary does not tell apart, such as case, accents, blanks or"
+            " unknown characters: there is nothing to learn: for case and accents, pass"
+            " a model with a cased vocabulary and --do_lower_case=false"
         )
     if left_out > _LEFT_OUT * pairs:
         yield f"{_left_out(facts)}: {_advice(facts)}"
@@ -102,6 +109,7 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
     facts = [checked.features.notes["rewriting"] for checked in sets]
     rows: list[tuple[str, list[Any]]] = [
         ("targets equal to their text", [each["equal"] for each in facts]),
+        ("targets of the same tokens", [each["alike"] for each in facts]),
         (
             "tokens in common",
             [_share(each["kept"], each["longest"]) for each in facts],

@@ -109,6 +109,7 @@ def test_what_is_counted(featurise):
     assert notes == {
         "pairs": 3,
         "equal": 1,
+        "alike": 0,
         "learnt": 3,
         "kept": 1 + 2 + 1,
         "longest": 1 + 4 + 2,
@@ -121,6 +122,19 @@ def test_what_is_counted(featurise):
         "lines": [],
         "lost_slots": 0,
     }
+
+
+def test_texts_of_the_same_tokens_are_counted(featurise):
+    """Which an uncased vocabulary does not tell apart; equal texts are others."""
+    facts = featurise(
+        ("Sun joy", "sun joy", None),
+        ("sun joy", "sun  joy", None),
+        ("sún joy", "sun joy", None),
+        ("sun joy", "sun joy", None),
+        ("sun joy joy", "sun joy", None),
+        ("sun", "sun joy", None),
+    ).notes["rewriting"]
+    assert (facts["alike"], facts["equal"]) == (3, 1)
 
 
 def test_slots_without_room_are_counted(featurise):

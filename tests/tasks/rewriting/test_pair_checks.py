@@ -15,7 +15,8 @@ PATH = pathlib.Path("a/train.tsv")
 FACTS = {
     "pairs": 100,
     "copying": 4567.0,
-    "equal": 95,
+    "equal": 90,
+    "alike": 5,
     "learnt": 1,
     "kept": 30,
     "longest": 300,
@@ -36,7 +37,7 @@ def checked(split="dev", labelled=True, **changed):
 
 def test_what_is_taken():
     pair_checks.check(notes(), PATH)
-    none = dict.fromkeys(("pairs", "equal", "kept", "longest", "too_long"), 0)
+    none = dict.fromkeys(("pairs", "equal", "alike", "kept", "longest", "too_long"), 0)
     pair_checks.check(notes(**none, misplaced=0), PATH)
 
 
@@ -44,6 +45,14 @@ def test_what_is_taken():
     ("changed", "message"),
     [
         ({"equal": 96}, "96 of 100 targets are equal to their texts: there is nothing"),
+        (
+            {"equal": 0, "alike": 96},
+            "96 of 100 targets differ from their texts only in what the vocabulary does"
+            " not tell apart, such as case, accents, blanks or unknown characters:"
+            " there is nothing to learn: for case and accents, pass a model with a"
+            " cased vocabulary and --do_lower_case=false",
+        ),
+        ({"equal": 50, "alike": 46}, "46 of 100 targets differ from their texts only"),
         ({"kept": 29}, "text and target have 9.7% of their tokens in common"),
         ({"learnt": 0}, "no row has room for a token of its text: raise --max_seq_len"),
         (
@@ -104,7 +113,8 @@ def test_tables_have_a_column_for_each_set():
     rows = [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
     assert rows == [
         ["train", "dev"],
-        ["targets equal to their text", "95", "7"],
+        ["targets equal to their text", "90", "7"],
+        ["targets of the same tokens", "5", "5"],
         ["tokens in common", "10.0%", "-"],
         ["SARI of copying (1000 pairs)", "45.7", "45.7"],
         ["tokens to write", "40", "40"],
