@@ -74,11 +74,12 @@ def featurise(
             special_count = 2 if context is None else 3
             lengths.append(len(source.ids) + len(context or ()) + special_count)
             target = targets[number]
-            facts.add(example, source, target, most=max_insert)
+            obstacle = target and target.obstacle(most=max_insert, unknown=special.unk)
+            facts.add(example, source, target, obstacle=obstacle)
             made = _rows(
                 source,
                 context,
-                target and target.edits,
+                None if target is None or obstacle else target.edits,
                 special=special,
                 max_seq_length=max_seq_length,
                 max_insert=max_insert,
@@ -193,11 +194,9 @@ def _rows(
         counts=edits.counts,
         written=edits.written,
     )
-    ids, positions, masked = filled.input_ids, list[int](), list[int]()
-    for position in filled.written:
-        if ids[position] != special.unk:  # which is never written
-            positions.append(position)
-            masked.append(ids[position])
+    ids, positions = filled.input_ids, filled.written
+    masked = [ids[position] for position in positions]
+    for position in positions:
         ids[position] = special.mask
     if positions:
         none = [0] * len(ids)

@@ -21,6 +21,17 @@ class PairTarget(NamedTuple):
     size: int  # tokens of the target
     in_row: int  # written tokens that the source or the context has, too
 
+    def obstacle(self, *, most: int, unknown: int) -> str | None:
+        """Why the pair is not learnt, a key of the facts; None if it is.
+
+        most: tokens at one place; unknown: the id of [UNK], which is never written.
+        """
+        if self.edits is None:
+            return "misplaced"
+        if max(self.edits.counts) > most:
+            return "too_long"
+        return "unwritable" if unknown in self.edits.written else None
+
 
 class PairFacts:
     """What can be learnt from the pairs of a set, and what cannot."""
@@ -41,7 +52,8 @@ class PairFacts:
             "slot_lengths": {},  # number of tokens in a slot -> number of slots
             "too_long": 0,  # pairs with a slot of more than max_insert tokens
             "misplaced": 0,  # pairs that differ outside of their slots
-            "lines": [],  # of the first pairs of these two kinds
+            "unwritable": 0,  # pairs with words to write that the vocabulary lacks
+            "lines": [],  # of the first pairs of these three kinds
             "lost_slots": 0,  # slots for which a row has no room
         }
 
@@ -51,8 +63,9 @@ class PairFacts:
         source: RewriteSource,
         target: PairTarget | None,
         *,
-        most: int,
+        obstacle: str | None,
     ) -> None:
+        """obstacle: that of the target."""
         notes = self.notes
         if target is None:
             return
@@ -63,9 +76,11 @@ class PairFacts:
         is_equal = example.text_a == example.label
         notes["equal"] += is_equal
         notes["longest"] += max(len(source.ids), target.size)
+        if obstacle is not None:
+            notes[obstacle] += 1
+            notes["lines"] += [example.line] * (len(notes["lines"]) < SHOWN)
         edits = target.edits
         if edits is None:
-            self._leave_out("misplaced", example)
             return
         notes["alike"] += not is_equal and target.kept == target.size == len(source.ids)
         notes["kept"] += target.kept
@@ -75,13 +90,6 @@ class PairFacts:
         _increase(notes["slot_counts"], len(counts))
         for count in counts:
             _increase(notes["slot_lengths"], count)
-        if max(edits.counts) > most:
-            self._leave_out("too_long", example)
-
-    def _leave_out(self, reason: str, example: Example) -> None:
-        self.notes[reason] += 1
-        if len(self.notes["lines"]) < SHOWN:
-            self.notes["lines"].append(example.line)
 
 
 def _increase(table: dict[str, int], number: int) -> None:

@@ -119,6 +119,7 @@ def test_what_is_counted(featurise):
         "slot_lengths": {"2": 1, "1": 1},
         "too_long": 0,
         "misplaced": 0,
+        "unwritable": 0,
         "lines": [],
         "lost_slots": 0,
     }
@@ -150,12 +151,20 @@ def test_slots_without_room_are_counted(featurise):
     assert facts["lost_slots"] == 1
 
 
-def test_words_that_the_vocabulary_lacks_are_no_targets(featurise):
-    """What is never written is not learnt, but its place is masked."""
-    features = featurise(("sun win zebra", "sun", None))
-    assert shown(features, 1) == "[cls] SUN [MASK] [MASK] [SEP]"
-    assert features.targets["masked_lm_ids"].row(1).tolist() == [VOCAB.index("win")]
-    assert len(featurise(("sun zebra", "sun", None))) == 1
+def test_pairs_with_words_to_write_that_the_vocabulary_lacks(featurise):
+    """Nothing of them is learnt: another word would be written there."""
+    features = featurise(
+        ("sun win zebra", "sun", None),
+        ("sun zebra joy", "sun [SLOT] joy", None),
+        ("sun win zebra", "sun zebra", None),  # kept, not written
+        ("sun", "sun zebra", None),
+    )
+    assert features.owners.tolist() == [0, 1, 2, 2, 3]
+    tagged = [features.ragged["tag_ids"].row(row).any() for row in (0, 1, 2, 4)]
+    assert tagged == [False, False, True, True]
+    assert shown(features, 3) == "[cls] SUN [MASK] [UNK] [SEP]"
+    facts = features.notes["rewriting"]
+    assert (facts["unwritable"], facts["lines"], facts["learnt"]) == (2, [1, 2], 2)
 
 
 def test_a_text_that_is_cut(featurise):
