@@ -54,6 +54,8 @@ MUTANTS = [
            f"{_TEXTS} fit"),
     Mutant("edits that change nothing are told", "text/realise.py",
            "if gone != new:", "if True:", _KEPT),
+    Mutant("stops of abbreviations tell of blanks", "text/spacing.py",
+           "for pattern in (_IN_NUMBER, _IN_WORD)", "for pattern in (_IN_NUMBER,)", _BLANKS),
     Mutant("a deleted word leaves both its blanks", "text/realise.py",
            "return (_closed(gap), rest) if _LINE_END.search(rest) else (gap, _closed(rest))",
            "return gap, rest", _BLANKS),
