@@ -13,6 +13,7 @@ from bert_mgpu.tasks.rewriting.blocks import KNOWN, REWRITINGS, Known
 from bert_mgpu.tasks.rewriting.dataset import true_edits
 from bert_mgpu.tasks.rewriting.decoding import TokenRewriting
 from bert_mgpu.tasks.rewriting.metrics import RewritingScores
+from bert_mgpu.text import edits
 from bert_mgpu.text.edits import Edits, TokenEdit, edits_of, token_edits
 from bert_mgpu.text.realise import Rewritten, TextEdit, realised
 from bert_mgpu.text.rewrite_source import RewriteSource, source_of
@@ -36,12 +37,32 @@ class TruePairs:
         self.targets = [str(example.label) for example in examples]
         self._tokenizer, self._marker = tokenizer, marker
 
+    def _tokenized(self) -> list[RewriteSource]:
+        return [source_of(text, self._tokenizer, self._marker) for text in self.sources]
+
+    def edits_of(self, scripts: Sequence[Edits]) -> list[list[TokenEdit]]:
+        """The edits of these scripts, comparable with the true ones.
+
+        Several scripts make the same text: which of two equal tokens is deleted makes
+        no difference. So the edits of a text without slots are those of the script that
+        `text.edits` finds for the result, as for the true ones.
+        """
+        pairs = [*zip(self._tokenized(), scripts, strict=True)]
+        results = (
+            (source.ids, _made(source.ids, script))
+            for source, script in pairs
+            if not source.slots
+        )
+        found = edits_of([*results])
+        return [
+            token_edits(script if source.slots else next(found))
+            for source, script in pairs
+        ]
+
     @functools.cached_property
     def _edits(self) -> list[list[TokenEdit]]:
         """The edits that turn the sources into the targets."""
-        sources = [
-            source_of(text, self._tokenizer, self._marker) for text in self.sources
-        ]
+        sources = self._tokenized()
         ids = self._tokenizer.batch_ids(self.targets)
         targets = [ids.row(number).tolist() for number in range(len(self.targets))]
         made = true_edits(sources, targets)
@@ -137,7 +158,13 @@ class RewrittenSet:
     @functools.cached_property
     def scores(self) -> RewritingScores:
         best = [
-            token_edits(Edits(own[0].keeps, own[0].counts, own[0].written))
+            Edits(own[0].keeps, own[0].counts, own[0].written)
             for own in self._rewritings
         ]
-        return self.pairs.scores(self.texts, best)
+        return self.pairs.scores(self.texts, self.pairs.edits_of(best))
+
+
+def _made(source: Sequence[int], script: Edits) -> list[int]:
+    """The tokens that a script of the first tokens of a source makes of all."""
+    size = len(script.keeps)
+    return [*edits.realised(source[:size], script), *source[size:]]

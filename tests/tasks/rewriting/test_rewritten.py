@@ -49,6 +49,28 @@ def test_what_is_rightly_written_in_a_slot_counts(rewritten):
     assert scores["edit_precision"] == scores["edit_recall"] == 100.0
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "keeps", "counts", "written"),
+    [
+        ("sun sun joy", "sun joy", [True, False, True], [0] * 4, []),
+        ("sun joy", "sun joy", [True, False], [0, 1, 0], [JOY]),
+        ("sun joy", "sun win joy", [True, False], [0, 2, 0], [WIN, JOY]),
+        # Beyond what a row has room for, the text stays.
+        ("sun sun joy joy", "sun joy joy", [True, False, True], [0] * 4, []),
+        ("sun loss joy", "sun win loss joy", [True], [0, 1], [WIN]),
+    ],
+)
+def test_edits_are_right_that_make_the_target(
+    rewritten, source, target, keeps, counts, written
+):
+    """Whichever script made it: of two equal tokens, either may be deleted."""
+    own = TokenRewriting(keeps, counts, written, score=0.0, rounds=1)
+    values = rewritten([(target, source, None)], [[own]]).scores.values
+    wanted = 100.0 if source != target else 0.0
+    assert values["exact_match"] == 100.0
+    assert values["edit_precision"] == values["edit_recall"] == wanted
+
+
 def test_edits_beside_a_slot_are_true_ones(rewritten):
     """A target that differs elsewhere, too, has all edits of the pair."""
     own = TokenRewriting([True, False], [0, 1, 0], [WIN], score=0.0, rounds=1)
