@@ -51,7 +51,6 @@ PARTS = {
     "data_prep/text_lines.py": ("data_prep/corpus.py", "the lines of its files"),
     "export/onnx.py": ("runs/export.py", "run by --export_onnx alone"),
     "model/recompute.py": ("model/bert.py", "layers under --recompute"),
-    "runs/predict_stream.py": ("runs/finetune.py", "runs that read standard input"),
     "text/pieces.py": ("tasks/tagging/dataset.py", "the ends of its units"),
     "text/spelling.py": ("text/realise.py", "the case of what it writes"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),

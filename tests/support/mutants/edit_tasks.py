@@ -149,6 +149,8 @@ MUTANTS: list[Mutant] = [
            f"{_REWRITTEN} edits_are_right"),
     Mutant("a rewriting ends with its row", "tasks/rewriting/rewritten.py",
            "script), *source[size:]]", "script)]", f"{_REWRITTEN} edits_are_right"),
+    Mutant("one candidate is printed", "runs/predict_stream.py",
+           "[*lines, *display.others]", "lines", "runs/test_predict_stream.py"),
     Mutant("<S> is written", "tasks/rewriting/filling.py",
            'in ("[]", "<>")', 'in ("[]",)', f"{_FILLING} vocabularies"),
     Mutant("of equal texts the worst counts", "tasks/rewriting/rewritten.py",
