@@ -16,7 +16,10 @@ _WIDTH = 10  # characters of a column
 
 
 class Places(NamedTuple):
-    """Places whose tags are known, and what the model would change there."""
+    """Places of texts without slots, and what the model would change there.
+
+    Their tags are known. In texts with slots, --keep_bias decides nothing.
+    """
 
     leads: np.ndarray  # log p of the likeliest change less that of no change, float [n]
     is_right: np.ndarray  # whether that change is the true one, bool [n]
@@ -42,7 +45,7 @@ class Point(NamedTuple):
 
 
 def matters(places: Places) -> bool:
-    """Whether any place is to be left as it is, which slots never are."""
+    """Whether any place is to be left as it is."""
     return not places.is_change.all()
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from bert_mgpu.core.rows import POSITIONS, Features, Outputs
 from bert_mgpu.core.task import Forward
 from bert_mgpu.tasks.rewriting.bias_curve import Places, places_of
+from bert_mgpu.tasks.rewriting.dataset import SLOTS
 from bert_mgpu.tasks.rewriting.decoding import TAGS, TokenRewriting
 from bert_mgpu.tasks.rewriting.filling import LOSSES
 
@@ -25,7 +26,7 @@ _BLOCK = 2048  # texts
 class Known(NamedTuple):
     """The outputs at what the targets of a set tell."""
 
-    places: Places  # n, with what the model would change there
+    places: Places  # those of the n that --keep_bias decides
     tag_losses: np.ndarray  # -log p of each known tag: float [n]
     word_losses: np.ndarray  # -log p of each true word, all being masked: float [m]
 
@@ -66,11 +67,12 @@ def known_of(rows: Features, outputs: Outputs) -> Known:
     tag_ids = rows.ragged["tag_ids"].values
     tagged = np.flatnonzero(tag_ids)
     scores, truth = outputs[TAGS].values[tagged], tag_ids[tagged] - 1
+    has_slots = np.repeat(rows.unread[SLOTS].lengths > 0, rows.lengths)[tagged]
     positions = rows.targets[POSITIONS]
     starts = rows.ragged["input_ids"].offsets[:-1]
     masks = positions.values + np.repeat(starts, positions.lengths)
     return Known(
-        places_of(scores, truth),
+        places_of(scores[~has_slots], truth[~has_slots]),
         tag_losses=-scores[np.arange(len(truth)), truth],
         word_losses=outputs[LOSSES].values[masks],
     )

@@ -17,6 +17,9 @@ PAIRS = [
 ]
 
 
+SLOTTED = (5, 8)  # the rows of tags of those with slots
+
+
 @pytest.fixture
 def passes(rows_of, tokenizer):
     """passes(pairs) -> task, rows, forward, what each of its calls got and gave."""
@@ -62,19 +65,22 @@ def test_losses_are_those_of_all_outputs(passes):
     task, rows, forward, seen = passes(PAIRS)
     places, tag_losses, word_losses = task.infer(rows, forward)["known"]
     outputs = seen[0][1]
-    tags, words, leads = [], [], []
+    tags, words, leads, changes = [], [], [], []
     for row in range(len(rows)):
         scores = outputs["tag_scores"].row(row)
         for token, tag in enumerate(rows.ragged["tag_ids"].row(row)):
             if tag:
                 tags.append(-scores[token][tag - 1])
+            if tag and row not in SLOTTED:
                 leads.append(max(scores[token][1:]) - scores[token][0])
+                changes.append(tag > 1)
         losses = outputs["word_losses"].row(row)
         masks = rows.targets["masked_lm_positions"].row(row)
         words += [losses[mask] for mask in masks]
     assert len(tags) > 10 and len(words) == 5
     np.testing.assert_allclose(tag_losses, tags)
     np.testing.assert_allclose(places.leads, leads, rtol=1e-5)
+    assert len(leads) < len(tags) and places.is_change.tolist() == changes
     np.testing.assert_allclose(word_losses, words)
 
 
