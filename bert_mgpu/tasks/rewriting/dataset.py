@@ -60,7 +60,7 @@ def featurise(
     """
     special = special_of(tokenizer)
     rows, owners, lengths = list[_Made](), list[int](), list[int]()
-    facts = PairFacts()
+    facts = PairFacts(slot_marker)
     for first in range(0, len(examples), _BLOCK):
         block = examples[first : first + _BLOCK]
         sources = [source_of(each.text_a, tokenizer, slot_marker) for each in block]

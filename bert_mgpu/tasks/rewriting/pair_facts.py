@@ -36,8 +36,8 @@ class PairTarget(NamedTuple):
 class PairFacts:
     """What can be learnt from the pairs of a set, and what cannot."""
 
-    def __init__(self) -> None:
-        self.cut = 0
+    def __init__(self, slot_marker: str) -> None:
+        self._marker, self.cut = slot_marker, 0
         self.notes: dict[str, Any] = {
             "pairs": 0,  # with a target
             "equal": 0,  # whose target is the text
@@ -71,7 +71,9 @@ class PairFacts:
             return
         if notes["pairs"] < COPIED:
             text, true = example.text_a, example.label
-            notes["copying"] += metrics.text_sari(text, text, true)
+            notes["copying"] += metrics.text_sari(
+                text, text, true, slot_marker=self._marker
+            )
         notes["pairs"] += 1
         is_equal = example.text_a == example.label
         notes["equal"] += is_equal

@@ -35,10 +35,10 @@ class TruePairs:
     def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, marker: str):
         self.sources = [example.text_a for example in examples]
         self.targets = [str(example.label) for example in examples]
-        self._tokenizer, self._marker = tokenizer, marker
+        self._tokenizer, self.marker = tokenizer, marker
 
     def _tokenized(self) -> list[RewriteSource]:
-        return [source_of(text, self._tokenizer, self._marker) for text in self.sources]
+        return [source_of(text, self._tokenizer, self.marker) for text in self.sources]
 
     def edits_of(self, scripts: Sequence[Edits]) -> list[list[TokenEdit]]:
         """The edits of these scripts, comparable with the true ones.
@@ -76,7 +76,12 @@ class TruePairs:
     ) -> RewritingScores:
         """The scores of texts, and of the edits that turn the sources into them."""
         return metrics.scores(
-            self.sources, predicted, self.targets, edits=edits, true_edits=self._edits
+            self.sources,
+            predicted,
+            self.targets,
+            edits=edits,
+            true_edits=self._edits,
+            slot_marker=self.marker,
         )
 
     @functools.cached_property

@@ -138,6 +138,12 @@ def test_texts_of_the_same_tokens_are_counted(featurise):
     assert (facts["alike"], facts["equal"]) == (3, 1)
 
 
+def test_a_slot_marker_is_no_word_of_a_copy(featurise):
+    """Copying keeps all of the text, and deletes nothing that should stay."""
+    facts = featurise(("win sun joy", "[SLOT] sun joy", None)).notes["rewriting"]
+    assert facts["copying"] == metrics.text_sari("sun joy", "sun joy", "win sun joy")
+
+
 def test_slots_without_room_are_counted(featurise):
     """16 tokens with [CLS] and [SEP]: 12 of the text, one in each slot."""
     words = ["sun"] * 40

@@ -71,6 +71,18 @@ def test_edits_are_right_that_make_the_target(
     assert values["edit_precision"] == values["edit_recall"] == wanted
 
 
+def test_a_slot_marker_is_no_word_of_a_text(rewritten):
+    """Neither for the scores of copying nor for the worst texts."""
+    own = TokenRewriting([True], [1, 0], [WIN], score=0.0, rounds=1)
+    pair = ("joy sun", "[SLOT] sun", None)
+    outputs = {"tag_scores": np.zeros((7, 8)), "word_losses": np.zeros(7)}
+    scored = rewritten([pair], [[own]], **outputs)
+    wanted = metrics.text_sari("sun", "sun", "joy sun")
+    assert scored.pairs.copying.values["sari"] == pytest.approx(wanted)
+    (worst,) = report.of_set(scored, keep_bias=0.0).mistakes.worst_first
+    assert worst.cells[0] == f"{metrics.text_sari('sun', 'win sun', 'joy sun'):.1f}"
+
+
 def test_edits_beside_a_slot_are_true_ones(rewritten):
     """A target that differs elsewhere, too, has all edits of the pair."""
     own = TokenRewriting([True, False], [0, 1, 0], [WIN], score=0.0, rounds=1)
