@@ -7,6 +7,7 @@ again, fewer after each round. Letters: P masks of a row.
 from __future__ import annotations
 
 import functools
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from bert_mgpu.text.whole_words import continuing
 from bert_mgpu.text.words import is_unspaced_script
 
 WORDS, WORD_SCORES, LOSSES = "words", "word_scores", "word_losses"  # outputs
+_UNSEEN = "ZC"  # categories of characters: blanks, line ends, controls
 _ROWS = 4096  # of a pass, whose outputs are all in memory
 
 
@@ -45,7 +47,7 @@ class Vocabulary:
 
     def __init__(self, tokens: Sequence[str]):
         self._tokens = tokens
-        # Tokens that stand for no text: [CLS], [UNK], [unused1], <S>, ...
+        # Tokens that stand for no text: [CLS], [UNK], [unused1], <S>, U+2028, ...
         self.never = np.array([_stands_for_no_text(token) for token in tokens])
         self.continues = continuing(tokens)
 
@@ -61,7 +63,10 @@ def _ends_word(token: str) -> bool:
 
 
 def _stands_for_no_text(token: str) -> bool:
-    return len(token) > 2 and token[0] + token[-1] in ("[]", "<>")
+    if len(token) > 2 and token[0] + token[-1] in ("[]", "<>"):
+        return True
+    text = token[2:] if token.startswith("##") else token
+    return all(unicodedata.category(char)[0] in _UNSEEN for char in text or token)
 
 
 class Filler:

@@ -160,6 +160,8 @@ MUTANTS: list[Mutant] = [
            "tasks/rewriting/test_metrics.py no_words"),
     Mutant("scores know no slot marker", "tasks/rewriting/rewritten.py",
            "            slot_marker=self.marker,\n", "", f"{_REWRITTEN} no_word"),
+    Mutant("what nobody sees is written", "tasks/rewriting/filling.py",
+           '_UNSEEN = "ZC"', '_UNSEEN = "Z"', f"{_FILLING} vocabularies"),
     Mutant("<S> is written", "tasks/rewriting/filling.py",
            'in ("[]", "<>")', 'in ("[]",)', f"{_FILLING} vocabularies"),
     Mutant("of equal texts the worst counts", "tasks/rewriting/rewritten.py",

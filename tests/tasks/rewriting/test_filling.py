@@ -339,6 +339,8 @@ def test_what_vocabularies_hold():
     words = Vocabulary(tokens)
     assert words.never.tolist() == [*[True] * 3, *[False] * 8]
     assert words.continues.tolist() == [False] * 7 + [True] + [False] * 3
+    unseen = Vocabulary(["\u2028", "##\u200b", "##", "#", "##\u0301", "\u200da"])
+    assert unseen.never.tolist() == [True, True, False, False, False, False]
     assert words.ends_word.tolist() == [False] * 6 + [True, True, False, False, True]
 
 
