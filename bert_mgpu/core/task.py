@@ -126,6 +126,7 @@ class Predictions(NamedTuple):
     values: Sequence[np.ndarray] | np.ndarray  # [examples, W], test_results.tsv
     records: Sequence[dict[str, Any]]  # of predictions.jsonl, without id and line
     files: Mapping[str, Sequence[str]] = types.MappingProxyType({})  # further files
+    remarks: Sequence[str] = ()  # lines for the log
 
 
 class Trust(NamedTuple):

@@ -79,7 +79,9 @@ def answer(run: FinetuningRun, towers: Towers) -> None:
 
 
 def _drawn(display: Display) -> str:
-    """The text of a prediction, and a line with a bar for each of its values."""
+    """The text of a prediction, a line with a bar for each of its values, and the next
+    best texts.
+    """
     lines = [display.text]
     width = max((terminal.width(name) for name, _ in display.bars), default=0)
     width = min(width, terminal.WIDTH - _BAR - _SHARE - 2)
@@ -87,4 +89,4 @@ def _drawn(display: Display) -> str:
         halves = round(2 * _BAR * value)
         bar = _FULL * (halves // 2) + _HALF * (halves % 2)
         lines.append(f"{terminal.fit(name, width)} {value:7.1%} {bar}".rstrip())
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *display.others]) + "\n"

@@ -233,9 +233,12 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
         )
         if run.topology.group.rank > 0:
             continue
+        predictions = task.decide(scored)
         written = result_files.write_predictions(
-            folder, task.decide(scored), features, ids=data.ids(name)
+            folder, predictions, features, ids=data.ids(name)
         )
+        for remark in predictions.remarks:
+            fact("", remark)
         count = len(features.first_rows)
         examples = f"{count} example{'s' * (count != 1)}"
         say(f"predicted {examples}: {', '.join(written)} in {folder}")

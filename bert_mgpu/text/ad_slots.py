@@ -27,6 +27,12 @@ def filled(ad: str, text: str) -> str | None:
     return text.join(_around(ad, cut)) if cut else None
 
 
+def before(ad: str | None) -> str | None:
+    """The text before the first slot of an ad; None where it has no slot."""
+    cut = slots(ad or "")
+    return (ad or "")[: cut[0].start] if cut else None
+
+
 def slot_key(ad: str | None) -> str | None:
     """The ad with a single mark in its slot: a key that all rows of a slot share.
 

@@ -53,8 +53,9 @@ def realised(
     """The text that edits make of a source.
 
     edits: for the first tokens, as many as it has `keeps`; the tokens after them are
-    kept. Its `written` are ids. context: a text that is read with the source; words
-    that occur in it are spelled as they are there.
+    kept. Its `written` are ids. A slot in which nothing is written keeps its marker.
+    context: a text that is read with the source; words that occur in it are spelled as
+    they are there.
     """
     changes = [*_changes(source, edits, tokenizer)]
     if not changes:
@@ -141,13 +142,10 @@ def _changes(
     source: RewriteSource, edits: Edits, tokenizer: Tokenizer
 ) -> Iterator[_Change]:
     """The changes from left to right."""
-    fitting = len(edits.keeps)
-    # A slot where the row was cut off is beyond it, unless something is written.
-    is_beyond = fitting < len(source.ids) and not edits.counts[fitting]
     slots = [
         slot
         for slot, token in zip(source.slots, source.slot_tokens, strict=True)
-        if token < fitting or (token == fitting and not is_beyond)
+        if any(edits.counts[token : token + 1])
     ]
     before, gone, pieces = 0, list[int](), list[str]()
     for unit in _units(source, edits, tokenizer):

@@ -25,6 +25,8 @@ _CLOSING = frozenset(")]}>.,;:!?%…°")
 _STOPS = frozenset(".,;!?")
 _JOINING = frozenset("'’-‐‑–—/\\_~")
 _IN_NUMBER = re.compile(r"(?<=\d)([.:](?=\d)|,(?=\d{3}(?!\d)))")
+# The stops of "U.S.", "J. Smith" and "bert.com" are parts of a word.
+_IN_WORD = re.compile(r"(?<=[^\W_])\.(?=[^\W_])|(?<=\b[^\W\d_])\.")
 _UNSEEN = ("Mn", "Me", "Cf", "Cc")
 _MOST = 1000  # tokens of a text that are looked at
 _PICTURES = ("So", "Sk")  # emoji among them, which are wide in all scripts
@@ -37,8 +39,12 @@ class Spacing:
         """places: the start and the excluded end of each token."""
         places = places[:_MOST]
         self._apart: collections.Counter[tuple[str, str]] = collections.Counter()
-        numbers = (match.span() for match in _IN_NUMBER.finditer(text))
-        inner = {place for span in numbers for place in span}
+        inner = {
+            place
+            for pattern in (_IN_NUMBER, _IN_WORD)
+            for match in pattern.finditer(text)
+            for place in match.span()
+        }
         ends = (end for _, end in places)
         for end, (start, _) in zip(ends, places[1:], strict=False):
             gap = text[end:start]  # a gap with a slot in it shows nothing

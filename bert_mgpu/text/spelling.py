@@ -28,15 +28,22 @@ class Spelling:
         self._forms: dict[str, str] = {}
         if not self._lowered:
             return
-        lower = dict[str, str]()
+        lower, names = dict[str, str](), dict[str, str]()
         for own in (text, context):
-            for word, form, is_first in _forms(own, tokenizer):
+            forms = [*_forms(own, tokenizer)]
+            # Whether the words before and after each one have a capital.
+            capitals = [False, *(form[:1].isupper() for _, form, _ in forms), False]
+            beside = map(max, capitals, capitals[2:])
+            for (word, form, is_first), in_name in zip(forms, beside, strict=False):
                 if is_first and form == form.capitalize():
                     # The capital may only mark the start of the sentence.
                     lower.setdefault(word, form.lower())
+                elif in_name and form[:1].isupper():
+                    # It may be that of a name: "The Hague".
+                    names.setdefault(word, form)
                 else:
                     self._forms.setdefault(word, form)
-        self._forms = lower | self._forms
+        self._forms = lower | names | self._forms
         letters = (char for char in text if char.isupper() or char.islower())
         self._starts_so = next(letters, "").isupper()
         words = [word for word in text.split() if word.upper() != word.lower()]

@@ -99,7 +99,9 @@ def test_drawn_texts_keep_what_is_kept(count, tokenizer):
             marked = marker.join(text[start:end] for start, end in cuts)
             source = source_of(marked, tokenizer, marker)
             script = drawn_script(rng, source, tokenizer)
-            assert marker not in checked(source, script, tokenizer).text
+            made = checked(source, script, tokenizer).text
+            slots = [token for token in source.slot_tokens if script.counts[token]]
+            assert made.count(marker) <= len(places) - len(slots)
 
 
 def vocabulary(name):
@@ -168,10 +170,10 @@ def test_edits_of_real_pairs_make_the_target(name, equal, same, share):
         ("buy [SLOT]now", "new car", "buy new car now"),
         ("buy[SLOT]now", "new", "buy new now"),
         ("buy [SLOT] now", ", new", "buy, new now"),
-        ("buy [SLOT] now", "", "buy now"),
-        ("buy [SLOT], now", "", "buy, now"),
+        ("buy [SLOT] now", "", "buy [SLOT] now"),
+        ("buy  [SLOT], now", "", "buy  [SLOT], now"),
         ("[SLOT]", "new car", "new car"),
-        ("[SLOT]", "", ""),
+        ("[SLOT]", "", "[SLOT]"),
         ("[SLOT] [SLOT]", "new", "new"),
         (" [SLOT] buy", "new", " new buy"),
         ("buy [SLOT]\n", "now", "buy now\n"),
@@ -235,8 +237,7 @@ def test_what_does_not_fit_stays_as_it_stands(tmp_path):
     script = Edits([True, False], [0, 1, 1], tokenizer.ids("new new"))
     assert checked(own, script, tokenizer).text == f"Buy new new{tail}"
     script = Edits([True, True], [0, 0, 0], [])
-    assert checked(own, script, tokenizer).text == f"Buy it{tail}"
-    # Where a row is cut before a slot, nothing could be written there.
+    assert checked(own, script, tokenizer).text == own.text
     script = Edits([True], [0, 0], [])
     assert checked(own, script, tokenizer).text == own.text
     script = Edits([True], [0, 1], tokenizer.ids("new"))

@@ -47,6 +47,11 @@ from tests.support.realised import checked, knows
         ("a , b , c", "a , b , new , c"),
         ("a ; b .", "a ; b , c ."),
         ("a, b, c : d", "a, b, c : d : e, f"),
+        # Stops of abbreviations and of names show nothing.
+        ("the U.S. army , then we left .", "the U.S. army . then we left ."),
+        ("J. R. met us , then left .", "J. R. met us . then left ."),
+        ("see bert.com , then leave .", "see bert.com . then leave ."),
+        ("the U.S. army left", "the U.S. army left."),
         ("tom 's car .", "tom 's new house , tom 's car ."),
         ("« a » b", "« a » « b »"),
         ("« a » : b", "« a » : b : a"),

@@ -17,6 +17,14 @@ from tests.support.realised import checked, knows
         ("Er kommt", "Er kommt nach Köln", "Kommt Max nach Köln?"),
         ("Über uns", "Über uns und über Max", "Das ist Max"),
         ("他要买", "他要买iPhone", "iPhone好吗"),
+        # A word of a name is small where it is small elsewhere, but a name stays one.
+        (
+            "We saw The Hague and the sea",
+            "We saw The Hague and the sea and the hut",
+            "",
+        ),
+        ("We saw Max Green there", "We saw Max Green there and Green left", ""),
+        ("We saw Max green there", "We saw Max green there and Max left", "Max Max"),
         # The start of a sentence, where the text starts with a capital.
         ("He left", "He left. Then we left", ""),
         ("He left", "Then He left", ""),

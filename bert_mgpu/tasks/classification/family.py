@@ -35,6 +35,7 @@ from bert_mgpu.tasks.data_checks import CheckedSet, LabelIssues
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
 
+LOST_SLOTS = "lost_slots"  # a note on features: rows without their slot
 _NUMBER_WIDTH = 12  # columns of the terminal
 
 
@@ -72,8 +73,11 @@ class ClassificationFamily(Family):
         keys = groups.keys(files, examples)
         if keys is None:
             return features
-        unread = ranking.with_groups(features, keys)
-        return dataclasses.replace(features, unread=unread)
+        unread, notes = ranking.with_groups(features, keys), features.notes
+        if files.has_slots:
+            lost = groups.lost_slots(features, examples, tokenizer)
+            notes = notes | {LOST_SLOTS: lost}
+        return dataclasses.replace(features, unread=unread, notes=notes)
 
     def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
         settings: dict[str, Any] = {}
@@ -100,6 +104,12 @@ class ClassificationFamily(Family):
         numbers = ranking.groups_of(features)
         if numbers is not None:
             yield ranking.described(numbers)
+        if count := features.notes.get(LOST_SLOTS):
+            yield (
+                f"WARNING: --max_seq_length cuts off the slot of {count}"
+                f" row{'s' * (count > 1)}, whose phrases are ordered by chance: raise"
+                " it"
+            )
 
     def resolve_labels(
         self,

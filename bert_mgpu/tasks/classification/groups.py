@@ -6,10 +6,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from bert_mgpu.config.classification import MASKED, UNKNOWN
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.rows import Example, Ragged
+from bert_mgpu.core.rows import Example, Features, Ragged
 from bert_mgpu.data.columns import Column
 from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.text import ad_slots
@@ -28,6 +30,18 @@ def keys(files: TaskFiles, examples: Sequence[Example]) -> list[str | None] | No
     if files.columns.group is not None:
         return [example.group for example in examples]
     return None
+
+
+def lost_slots(
+    features: Features, examples: Sequence[Example], tokenizer: Tokenizer
+) -> int:
+    """How many rows have no token of their ad's slot, which truncation cut off."""
+    texts = {number: ad_slots.before(row.text_b) for number, row in enumerate(examples)}
+    found = {number: text for number, text in texts.items() if text is not None}
+    counts = tokenizer.batch_ids([*found.values()]).lengths
+    types = features.ragged["segment_ids"]
+    kept = [int(types.row(number).sum()) - 1 for number in found]  # without [SEP]
+    return int((counts >= np.array(kept, np.int64)).sum())
 
 
 def second_ids(

@@ -1,6 +1,6 @@
 """How many places are changed at each --keep_bias, and how many rightly.
 
-Letters: n places whose tags are known, C tags.
+Letters: n places whose tags are known, C tags; tag 0 leaves a place as it is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,25 @@ BIASES = (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0)
 _WIDTH = 10  # characters of a column
 
 
+class Places(NamedTuple):
+    """Places of texts without slots, and what the model would change there.
+
+    Their tags are known. In texts with slots, --keep_bias decides nothing.
+    """
+
+    leads: np.ndarray  # log p of the likeliest change less that of no change, float [n]
+    is_right: np.ndarray  # whether that change is the true one, bool [n]
+    is_change: np.ndarray  # whether there is a true one, bool [n]
+
+
+def places_of(scores: np.ndarray, truth: np.ndarray) -> Places:
+    """scores: log p of the tags, float [n, C]; truth: the true ones, int [n]."""
+    changes = scores[:, 1:]
+    best = 1 + changes.argmax(1) if len(scores) else truth
+    leads = changes.max(1, initial=-np.inf) - scores[:, 0]
+    return Places(leads, best == truth, truth > 0)
+
+
 class Point(NamedTuple):
     """The places that are changed at one bias."""
 
@@ -25,34 +44,29 @@ class Point(NamedTuple):
     f05: float  # F0.5: precision counts twice as much as recall
 
 
-def matters(truth: np.ndarray) -> bool:
-    """Whether any place is to be left as it is, which slots never are."""
-    return bool((truth == 0).any())
+def matters(places: Places) -> bool:
+    """Whether any place is to be left as it is."""
+    return not places.is_change.all()
 
 
-def points(scores: np.ndarray, truth: np.ndarray) -> list[Point]:
-    """A point for each bias. A place is changed if its tag is not 0.
-
-    scores: log p of the tags, float [n, C]; truth: int [n].
-    """
-    others = scores[:, 1:].max(1, initial=-np.inf)
-    best = 1 + scores[:, 1:].argmax(1) if len(scores) else truth
+def points(places: Places) -> list[Point]:
+    """A point for each bias."""
     found = []
     for bias in BIASES:
-        changed = others > scores[:, 0] + bias
-        hits = int((changed & (best == truth)).sum())
+        changed = places.leads > bias
+        hits = int((changed & places.is_right).sum())
         precision = hits / max(1, int(changed.sum()))
-        recall = hits / max(1, int((truth > 0).sum()))
+        recall = hits / max(1, int(places.is_change.sum()))
         bottom = 0.25 * precision + recall
         f05 = 1.25 * precision * recall / bottom if bottom else 0.0
         found.append(Point(bias, int(changed.sum()), precision, recall=recall, f05=f05))
     return found
 
 
-def table(scores: np.ndarray, truth: np.ndarray) -> str:
+def table(places: Places) -> str:
     """The points as a table for the log."""
     rows = [["--keep_bias", "places", "precision", "recall", "f0.5"]]
-    for point in points(scores, truth):
+    for point in points(places):
         shares = (f"{value:.4f}" for value in point[2:])
         rows.append([f"{point.bias:g}", str(point.changed), *shares])
     return terminal.align(rows, [_WIDTH] * 4)

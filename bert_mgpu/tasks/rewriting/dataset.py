@@ -7,15 +7,22 @@ with [MASK] for each token to write: see `rows`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
 from bert_mgpu.data import cache
-from bert_mgpu.tasks.rewriting import metrics, tags
-from bert_mgpu.tasks.rewriting.rows import Special, layout, special_of
+from bert_mgpu.tasks.rewriting import tags
+from bert_mgpu.tasks.rewriting.pair_facts import PairFacts, PairTarget
+from bert_mgpu.tasks.rewriting.rows import (
+    Special,
+    layout,
+    room_of,
+    slots_with_room,
+    special_of,
+)
 from bert_mgpu.text.edits import Edits, Tokens, edits_of
 from bert_mgpu.text.rewrite_source import RewriteSource, source_of
 from bert_mgpu.text.tokenization import Tokenizer
@@ -24,18 +31,7 @@ from bert_mgpu.text.tokenization import Tokenizer
 # stand, int32 [...], and whether the row has all tokens of the text, int32 [1].
 SLOTS, WHOLE = "slots", "whole"
 MASKED_IDS = "masked_lm_ids"
-SHOWN = 20  # maximum number of left-out pairs whose lines are named
-COPIED = 1000  # maximum number of pairs for which copying is scored
 _BLOCK = 4096  # examples whose edits are found together
-
-
-class PairTarget(NamedTuple):
-    """What a text is to become, as the model learns it."""
-
-    edits: Edits | None  # None: tags cannot make the target
-    kept: int  # tokens of the source that the target has, too
-    size: int  # tokens of the target
-    in_row: int  # written tokens that the source or the context has, too
 
 
 class _Made(NamedTuple):
@@ -60,11 +56,11 @@ def featurise(
 ) -> Features:
     """The rows of examples; a label, if there is one, is what its text is to become.
 
-    `notes` also says what there is to learn: see `_Statistics`.
+    `notes` also says what there is to learn: see `PairFacts`.
     """
     special = special_of(tokenizer)
     rows, owners, lengths = list[_Made](), list[int](), list[int]()
-    facts = _Statistics()
+    facts = PairFacts(slot_marker)
     for first in range(0, len(examples), _BLOCK):
         block = examples[first : first + _BLOCK]
         sources = [source_of(each.text_a, tokenizer, slot_marker) for each in block]
@@ -78,19 +74,21 @@ def featurise(
             special_count = 2 if context is None else 3
             lengths.append(len(source.ids) + len(context or ()) + special_count)
             target = targets[number]
-            facts.add(example, source, target, most=max_insert)
+            obstacle = target and target.obstacle(most=max_insert, unknown=special.unk)
+            facts.add(example, source, target, obstacle=obstacle)
             made = _rows(
                 source,
                 context,
-                target and target.edits,
+                None if target is None or obstacle else target.edits,
                 special=special,
                 max_seq_length=max_seq_length,
                 max_insert=max_insert,
             )
             facts.cut += not all(made[0].whole)
             facts.notes["learnt"] += any(made[0].tag_ids)
-            decided = sum(made[0].segment_ids) - 1 + made[0].whole[0]
-            facts.notes["lost_slots"] += sum(s >= decided for s in made[0].slots)
+            slots, room = made[0].slots, room_of(context, max_seq_length)
+            found = slots_with_room(slots, size=len(source.ids), room=room)
+            facts.notes["lost_slots"] += len(slots) - len(found)
             rows += made
             owners += [first + number] * len(made)
     return Features(
@@ -196,78 +194,12 @@ def _rows(
         counts=edits.counts,
         written=edits.written,
     )
-    ids, positions, masked = filled.input_ids, list[int](), list[int]()
-    for position in filled.written:
-        if ids[position] != special.unk:  # which is never written
-            positions.append(position)
-            masked.append(ids[position])
+    ids, positions = filled.input_ids, filled.written
+    masked = [ids[position] for position in positions]
+    for position in positions:
         ids[position] = special.mask
     if positions:
         none = [0] * len(ids)
         segments = filled.segment_ids
         made.append(_Made(ids, segments, none, positions=positions, masked_ids=masked))
     return made
-
-
-class _Statistics:
-    """What can be learnt from the pairs of a set, and what cannot."""
-
-    def __init__(self) -> None:
-        self.cut = 0
-        self.notes: dict[str, Any] = {
-            "pairs": 0,  # with a target
-            "equal": 0,  # whose target is the text
-            "copying": 0.0,  # SARI of copying, summed over the first COPIED pairs
-            "learnt": 0,  # pairs with at least one tag to learn
-            "kept": 0,  # tokens of the sources that are kept
-            "longest": 0,  # tokens of the longer text of each pair, summed
-            "written": 0,  # tokens to write
-            "in_row": 0,  # of these, tokens that the input has, too
-            "slot_counts": {},  # number of slots in a pair -> number of pairs
-            "slot_lengths": {},  # number of tokens in a slot -> number of slots
-            "too_long": 0,  # pairs with a slot of more than max_insert tokens
-            "misplaced": 0,  # pairs that differ outside of their slots
-            "lines": [],  # of the first pairs of these two kinds
-            "lost_slots": 0,  # slots for which a row has no room
-        }
-
-    def add(
-        self,
-        example: Example,
-        source: RewriteSource,
-        target: PairTarget | None,
-        *,
-        most: int,
-    ) -> None:
-        notes = self.notes
-        if target is None:
-            return
-        if notes["pairs"] < COPIED:
-            text, true = example.text_a, example.label
-            notes["copying"] += metrics.text_sari(text, text, true)
-        notes["pairs"] += 1
-        notes["equal"] += example.text_a == example.label
-        notes["longest"] += max(len(source.ids), target.size)
-        edits = target.edits
-        if edits is None:
-            self._leave_out("misplaced", example)
-            return
-        notes["kept"] += target.kept
-        notes["written"] += len(edits.written)
-        notes["in_row"] += target.in_row
-        counts = [count for count in edits.counts if count]
-        _increase(notes["slot_counts"], len(counts))
-        for count in counts:
-            _increase(notes["slot_lengths"], count)
-        if max(edits.counts) > most:
-            self._leave_out("too_long", example)
-
-    def _leave_out(self, reason: str, example: Example) -> None:
-        self.notes[reason] += 1
-        if len(self.notes["lines"]) < SHOWN:
-            self.notes["lines"].append(example.line)
-
-
-def _increase(table: dict[str, int], number: int) -> None:
-    """Counts a number, as a string, since keys of JSON are strings."""
-    table[str(number)] = table.get(str(number), 0) + 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +13,11 @@ from bert_mgpu.core.task import Forward
 from bert_mgpu.tasks.rewriting.dataset import SLOTS, WHOLE
 from bert_mgpu.tasks.rewriting.drafts import Draft, drafts_of
 from bert_mgpu.tasks.rewriting.filling import DraftText, Filled, Filler, Vocabulary
-from bert_mgpu.tasks.rewriting.rows import special_of
+from bert_mgpu.tasks.rewriting.rows import room_of, slots_with_room, special_of
 from bert_mgpu.text.tokenization import Tokenizer
 
-TAGS, REWRITINGS = "tag_scores", "rewritings"  # log p of tags; lists by example
+TAGS = "tag_scores"  # an output: log p of tags
 _WITH_SLOTS = 5  # rewritings by default of a text that has slots
-_BLOCK = 1024  # texts that are rewritten together
 
 
 class TokenRewriting(NamedTuple):
@@ -36,11 +34,11 @@ class Tagged(NamedTuple):
     """The tagged row of an example."""
 
     text: DraftText
-    slots: list[int] | None  # those in the row; None: the text has none
+    slots: list[int] | None  # those with room in a row; None: the text has none
     scores: np.ndarray  # log p of the tags, float [tokens and, if it fits, the end, C]
 
 
-def tagged(rows: Features, scores: Outputs) -> Iterator[Tagged]:
+def tagged(rows: Features, scores: Outputs, max_length: int) -> Iterator[Tagged]:
     """Yields the tagged row of each example; scores: the outputs of all rows."""
     ids, segments = rows.ragged["input_ids"], rows.ragged["segment_ids"]
     slots, whole = rows.unread[SLOTS], rows.unread[WHOLE]
@@ -51,9 +49,11 @@ def tagged(rows: Features, scores: Outputs) -> Iterator[Tagged]:
         context = own[1 : before - 1].tolist() if before > 1 else None
         decided = len(source) + int(whole.row(row)[0])
         given = slots.row(row).tolist()
+        room = room_of(context, max_length)
+        fitting = slots_with_room(given, size=len(source), room=room)
         yield Tagged(
             DraftText(source, context, has_slots=bool(given)),
-            [slot for slot in given if slot < decided] if given else None,
+            fitting if given else None,
             scores[TAGS].row(row)[before : before + decided],
         )
 
@@ -72,6 +72,7 @@ class Decoder:
         max_insert: int,
     ):
         self._choice, self._max_insert = choice, max_insert
+        self._max_length = max_length
         self._filler = Filler(
             forward,
             vocabulary,
@@ -84,12 +85,7 @@ class Decoder:
         self, rows: Features, outputs: Outputs
     ) -> list[list[TokenRewriting]]:
         """The rewritings of each example, the best first."""
-        found, examples = list[list[TokenRewriting]](), [*tagged(rows, outputs)]
-        for first in range(0, len(examples), _BLOCK):
-            found += self._block(examples[first : first + _BLOCK])
-        return found
-
-    def _block(self, examples: Sequence[Tagged]) -> list[list[TokenRewriting]]:
+        examples = [*tagged(rows, outputs, self._max_length)]
         texts, drafts, owners = list[DraftText](), list[Draft](), list[int]()
         for number, example in enumerate(examples):
             made = self._drafts(example)
@@ -109,11 +105,7 @@ class Decoder:
         for number, each in enumerate(filled):
             found[owners[number]].append((each, fluency[number]))
         return [
-            [
-                _rewriting(*pair)
-                for pair in sorted(own, key=functools.partial(_order, example.slots))
-            ]
-            for own, example in zip(found, examples, strict=True)
+            [_rewriting(*pair) for pair in sorted(own, key=_order)] for own in found
         ]
 
     def _drafts(self, example: Tagged) -> list[Draft]:
@@ -140,14 +132,7 @@ def _rewriting(filled: Filled, fluency: float) -> TokenRewriting:
     )
 
 
-def _order(
-    slots: Sequence[int] | None, pair: tuple[Filled, float]
-) -> tuple[int, float, int, list[int]]:
-    """A sort key: the highest score, bias included, first; of equal ones, the shorter.
-
-    Rewritings without room to write in a slot come last.
-    """
+def _order(pair: tuple[Filled, float]) -> tuple[float, int, list[int]]:
+    """A sort key: the highest score, with the bias, first; of equals, the shorter."""
     (draft, written, _), fluency = pair
-    lost = sum(not draft.counts[slot] for slot in slots or ())
-    size = sum(draft.keeps) + len(written)
-    return lost, -draft.score - fluency, size, written
+    return -draft.score - fluency, sum(draft.keeps) + len(written), written

@@ -7,6 +7,7 @@ again, fewer after each round. Letters: P masks of a row.
 from __future__ import annotations
 
 import functools
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,11 +17,12 @@ from bert_mgpu.core.rows import POSITIONS, Features, Ragged
 from bert_mgpu.core.task import Forward
 from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
 from bert_mgpu.tasks.rewriting.drafts import Draft
-from bert_mgpu.tasks.rewriting.rows import RewriteRow, Special, layout
+from bert_mgpu.tasks.rewriting.rows import RewriteRow, Special, layout, room_of
 from bert_mgpu.text.whole_words import continuing
 from bert_mgpu.text.words import is_unspaced_script
 
 WORDS, WORD_SCORES, LOSSES = "words", "word_scores", "word_losses"  # outputs
+_UNSEEN = "ZC"  # categories of characters: blanks, line ends, controls
 _ROWS = 4096  # of a pass, whose outputs are all in memory
 
 
@@ -45,7 +47,7 @@ class Vocabulary:
 
     def __init__(self, tokens: Sequence[str]):
         self._tokens = tokens
-        # Tokens that stand for no text: [CLS], [UNK], [unused1], <S>, ...
+        # Tokens that stand for no text: [CLS], [UNK], [unused1], <S>, U+2028, ...
         self.never = np.array([_stands_for_no_text(token) for token in tokens])
         self.continues = continuing(tokens)
 
@@ -61,7 +63,10 @@ def _ends_word(token: str) -> bool:
 
 
 def _stands_for_no_text(token: str) -> bool:
-    return len(token) > 2 and token[0] + token[-1] in ("[]", "<>")
+    if len(token) > 2 and token[0] + token[-1] in ("[]", "<>"):
+        return True
+    text = token[2:] if token.startswith("##") else token
+    return all(unicodedata.category(char)[0] in _UNSEEN for char in text or token)
 
 
 class Filler:
@@ -132,24 +137,37 @@ class Filler:
         """The draft without what its row has no room for.
 
         What is deleted at the row's end is kept if what is written there does not fit
-        as a whole; in a slot, as much is written as fits.
+        as a whole.
         """
+        if text.has_slots:
+            return draft._replace(counts=self._counts_in_slots(text, draft.counts))
         blank = [self._special.mask] * sum(draft.counts)
         row = self._row(text, draft, blank)
         fits = len(row.tokens)
         if fits > len(text.source):
             return draft
-        size, left = len(text.source), 0
-        if text.has_slots:
-            room = self._max_length - (2 if text.context is None else 3)
-            left = max(0, room - fits - len(row.written) - (fits < size))
-        elif draft.counts[fits] or not all(draft.keeps[fits : fits + 1]):
+        size = len(text.source)
+        if draft.counts[fits] or not all(draft.keeps[fits : fits + 1]):
             while fits and not draft.keeps[fits - 1]:
                 fits -= 1
         keeps = [*draft.keeps[:fits], *[True] * (size - fits)]
-        counts = [*draft.counts[:fits], min(left, draft.counts[fits])]
-        counts += [0] * (size - fits)
+        counts = [*draft.counts[:fits], *[0] * (size + 1 - fits)]
         return draft._replace(keeps=keeps, counts=counts)
+
+    def _counts_in_slots(self, text: DraftText, counts: Sequence[int]) -> list[int]:
+        """As many tokens in each slot as fit: one at least, the first slots have more.
+
+        counts: of a draft that writes only in slots that its row has room for.
+        """
+        slots = [place for place, count in enumerate(counts) if count]
+        last, size = max(slots, default=0), len(text.source)
+        room = room_of(text.context, self._max_length)
+        left = room - last - len(slots) - (last < size)
+        found = [*counts]
+        for slot in slots:
+            more = min(counts[slot] - 1, left)
+            found[slot], left = 1 + more, left - more
+        return found
 
     def _row(self, text: DraftText, draft: Draft, written: Sequence[int]) -> RewriteRow:
         return layout(
@@ -239,12 +257,10 @@ def _features(
         for position in own:
             tokens[position] = mask
         ids.append(tokens)
-    column = Ragged.from_rows(ids)
     return Features(
         {
-            "input_ids": column,
+            "input_ids": Ragged.from_rows(ids),
             "segment_ids": Ragged.from_rows([row.segment_ids for row in rows]),
-            "tag_ids": Ragged(np.zeros_like(column.values), column.offsets),
         },
         {},
         np.zeros(len(rows), np.int64),

@@ -54,14 +54,16 @@ def scores(
     *,
     edits: Sequence[Collection[TokenEdit]],
     true_edits: Sequence[Collection[TokenEdit]],
+    slot_marker: str = "",
 ) -> RewritingScores:
     """The scores of a set: R texts each, and the edits that turn sources into them.
 
-    For the scores of copying, pass the sources as predictions, without edits.
+    For the scores of copying, pass the sources as predictions, without edits. Slot
+    markers are no words that a text could keep or delete.
     """
-    bleu = bleu_of(predicted, targets)
+    bleu = bleu_of([_unmarked(text, slot_marker) for text in predicted], targets)
     each = [
-        sari(words(source), words(said), [words(target)])
+        _sari(source, said, target, marker=slot_marker)
         for source, said, target in zip(sources, predicted, targets, strict=True)
     ]
     columns = zip(*each, strict=True) if each else [()] * len(Sari._fields)
@@ -91,9 +93,20 @@ def trust(
     return Trust({"exact_match": (100 * low, 100 * high)}, one_answer=line)
 
 
-def text_sari(source: str, predicted: str, target: str) -> float:
+def text_sari(
+    source: str, predicted: str, target: str, *, slot_marker: str = ""
+) -> float:
     """SARI of one text, in per cent."""
-    return 100 * sari(words(source), words(predicted), [words(target)]).sari
+    return 100 * _sari(source, predicted, target, marker=slot_marker).sari
+
+
+def _sari(source: str, predicted: str, target: str, *, marker: str) -> Sari:
+    own, said = (words(_unmarked(text, marker)) for text in (source, predicted))
+    return sari(own, said, [words(target)])
+
+
+def _unmarked(text: str, marker: str) -> str:
+    return text.replace(marker, " ") if marker else text
 
 
 def words(text: str) -> list[str]:

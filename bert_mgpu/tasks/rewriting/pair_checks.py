@@ -10,10 +10,16 @@ from bert_mgpu.config.rewriting import MOST_INSERTED
 from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.data_checks import CheckedSet
-from bert_mgpu.tasks.rewriting.dataset import COPIED
+from bert_mgpu.tasks.rewriting.pair_facts import COPIED
 
 _NUMBER_WIDTH = 16  # characters of a column
 _EQUAL, _IN_COMMON, _LEFT_OUT = 0.95, 0.1, 0.2  # shares at which sets are refused
+# Why pairs are not learnt, by the key of the facts that counts them.
+_OBSTACLES = {
+    "too_long": "have more tokens at one place than --max_insert",
+    "misplaced": "differ from their target outside of the slots",
+    "unwritable": "have words to write that the vocabulary lacks",
+}
 _MOST_SLOTS, _LENGTHS = 5, (1, 2, 4, 8, 12)  # groups of the tables
 
 
@@ -24,12 +30,19 @@ def check(notes: Mapping[str, Any], path: pathlib.Path) -> None:
 
 
 def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
-    pairs, left_out = facts["pairs"], facts["too_long"] + facts["misplaced"]
+    pairs, left_out = facts["pairs"], sum(facts[name] for name in _OBSTACLES)
     if facts["equal"] > _EQUAL * pairs:
         yield (
             f"{facts['equal']} of {pairs} targets are equal to their texts: there is"
             " nothing to learn: pass the column of the rewritten texts as"
             " --target_column"
+        )
+    elif facts["equal"] + facts["alike"] > _EQUAL * pairs:
+        yield (
+            f"{facts['alike']} of {pairs} targets differ from their texts only in what"
+            " the vocabulary does not tell apart, such as case, accents, blanks or"
+            " unknown characters: there is nothing to learn: for case and accents, pass"
+            " a model with a cased vocabulary and --do_lower_case=false"
         )
     if left_out > _LEFT_OUT * pairs:
         yield f"{_left_out(facts)}: {_advice(facts)}"
@@ -46,25 +59,22 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
 def _left_out(facts: Mapping[str, Any]) -> str:
     """Says which pairs cannot be learnt, and why."""
     lines = ", ".join(map(str, facts["lines"][:3]))
-    count = facts["too_long"] + facts["misplaced"]
+    count = sum(facts[name] for name in _OBSTACLES)
     more = f" and {count - 3} more" if count > 3 else ""
-    parts = [
-        f"{facts[name]} {why}"
-        for name, why in (
-            ("too_long", "have more tokens at one place than --max_insert"),
-            ("misplaced", "differ from their target outside of the slots"),
-        )
-        if facts[name]
-    ]
+    parts = [f"{facts[name]} {why}" for name, why in _OBSTACLES.items() if facts[name]]
     return f"of {facts['pairs']} pairs {' and '.join(parts)} (lines {lines}{more})"
 
 
 def _advice(facts: Mapping[str, Any]) -> str:
     longest = max(map(int, facts["slot_lengths"]), default=0)
-    if facts["too_long"] >= facts["misplaced"]:
-        most = min(longest, MOST_INSERTED)
-        return f"raise --max_insert, up to {most}, or pass other pairs"
-    return "write the same text in both, but for the slots"
+    advice = {
+        "too_long": f"raise --max_insert, up to {min(longest, MOST_INSERTED)}, or pass"
+        " other pairs",
+        "misplaced": "write the same text in both, but for the slots",
+        "unwritable": "add them to the vocabulary (docs/pretraining.md), or pass other"
+        " pairs",
+    }
+    return advice[max(_OBSTACLES, key=facts.__getitem__)]
 
 
 def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
@@ -75,12 +85,12 @@ def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
             f"{facts['written']} tokens to write,"
             f" {_share(facts['in_row'], facts['written'])} of them in the input, too"
         )
-    if facts["too_long"] or facts["misplaced"]:
+    if any(facts[name] for name in _OBSTACLES):
         yield f"not learnt, but evaluated: {_left_out(facts)}"
     if count := facts["lost_slots"]:
         yield (
-            f"WARNING: {count} slot{'s' * (count > 1)} beyond --max_seq_length: nothing"
-            " is written there"
+            f"WARNING: --max_seq_length has no room for {count}"
+            f" slot{'s' * (count > 1)}: nothing is written there"
         )
 
 
@@ -102,6 +112,7 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
     facts = [checked.features.notes["rewriting"] for checked in sets]
     rows: list[tuple[str, list[Any]]] = [
         ("targets equal to their text", [each["equal"] for each in facts]),
+        ("targets of the same tokens", [each["alike"] for each in facts]),
         (
             "tokens in common",
             [_share(each["kept"], each["longest"]) for each in facts],
@@ -117,6 +128,7 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
         ),
         ("pairs with a place too long", [each["too_long"] for each in facts]),
         ("pairs that differ outside slots", [each["misplaced"] for each in facts]),
+        ("pairs with unknown words to write", [each["unwritable"] for each in facts]),
     ]
     rows += _counted(
         "places to write at", facts, "slot_counts", ends=range(_MOST_SLOTS)

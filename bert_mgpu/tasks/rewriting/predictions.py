@@ -20,11 +20,21 @@ def decide(scored: RewrittenSet) -> Predictions:
     predict.txt has the texts, with spaces for line ends, and test_results.tsv the
     scores of their candidates.
     """
-    texts = [on_one_line(text)[0] for text in scored.texts]
+    texts, ends = list[str](), 0
+    for text in scored.texts:
+        line, count = on_one_line(text)
+        texts.append(line)
+        ends += count
+    remark = f"{ends} line end{'s' * (ends != 1)} became spaces in predict.txt"
     values = [
         np.array([candidate.score for candidate in own]) for own in scored.candidates
     ]
-    return Predictions(texts, values, [_record(own) for own in scored.candidates])
+    return Predictions(
+        texts,
+        values,
+        [_record(own) for own in scored.candidates],
+        remarks=[remark] if ends else [],
+    )
 
 
 def _record(candidates: list[Candidate]) -> dict[str, Any]:

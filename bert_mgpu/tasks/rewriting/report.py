@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 
@@ -20,14 +21,14 @@ _COMPARED = 2000  # characters compared of long texts, see `_character_edits`
 def of_set(scored: RewrittenSet, keep_bias: float) -> SetReport:
     """The report of a labelled set."""
     blocks: list[Block] = [f"BLEU: {scored.scores.bleu_signature}"]
-    if bias_curve.matters(scored.tags[1]):
+    if bias_curve.matters(scored.known.places):
         blocks += ["what is changed, by --keep_bias", _curves(scored, keep_bias)]
     return SetReport(blocks, _mistakes(scored))
 
 
 def _curves(scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
     """Curves for the places to change, by the pass that tags them alone."""
-    points = bias_curve.points(*scored.tags)
+    points = bias_curve.points(scored.known.places)
     return ScoreCurves(
         "keep_bias",
         "--keep_bias",
@@ -47,20 +48,21 @@ def _curves(scored: RewrittenSet, keep_bias: float) -> ScoreCurves:
 
 def _mistakes(scored: RewrittenSet) -> Mistakes:
     """The rewritings that differ from their target, with the edits of both."""
+    score = functools.partial(metrics.text_sari, slot_marker=scored.pairs.marker)
     wrong = [
-        (metrics.text_sari(example.text_a, predicted, true), number)
+        (score(example.text_a, predicted, true), number)
         for number, (example, predicted, true) in enumerate(
             zip(scored.examples, scored.texts, scored.pairs.targets, strict=True)
         )
         if predicted != true
     ]
     found = []
-    for score, number in sorted(wrong):
+    for sari, number in sorted(wrong):
         text, best = scored.examples[number].text_a, scored.candidates[number][0]
         truth = scored.pairs.targets[number]
         both = (_character_edits(text, truth), best.edits)
         texts = (_cut(marked(text, edits)) for edits in both)
-        found.append(Mistake(number, (f"{score:.1f}", *texts), truth))
+        found.append(Mistake(number, (f"{sari:.1f}", *texts), truth))
     columns = ("sari", "to become: [-deleted-], {+written+}", "rewritten")
     return Mistakes(columns, "ntt", "the lowest SARI", worst_first=found)
 

@@ -6,15 +6,14 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import ReadExamples
 from bert_mgpu.tasks.rewriting import metrics
+from bert_mgpu.tasks.rewriting.blocks import KNOWN, REWRITINGS, Known
 from bert_mgpu.tasks.rewriting.dataset import true_edits
-from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS, TokenRewriting
-from bert_mgpu.tasks.rewriting.filling import LOSSES
+from bert_mgpu.tasks.rewriting.decoding import TokenRewriting
 from bert_mgpu.tasks.rewriting.metrics import RewritingScores
+from bert_mgpu.text import edits
 from bert_mgpu.text.edits import Edits, TokenEdit, edits_of, token_edits
 from bert_mgpu.text.realise import Rewritten, TextEdit, realised
 from bert_mgpu.text.rewrite_source import RewriteSource, source_of
@@ -36,14 +35,34 @@ class TruePairs:
     def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, marker: str):
         self.sources = [example.text_a for example in examples]
         self.targets = [str(example.label) for example in examples]
-        self._tokenizer, self._marker = tokenizer, marker
+        self._tokenizer, self.marker = tokenizer, marker
+
+    def _tokenized(self) -> list[RewriteSource]:
+        return [source_of(text, self._tokenizer, self.marker) for text in self.sources]
+
+    def edits_of(self, scripts: Sequence[Edits]) -> list[list[TokenEdit]]:
+        """The edits of these scripts, comparable with the true ones.
+
+        Several scripts make the same text: which of two equal tokens is deleted makes
+        no difference. So the edits of a text without slots are those of the script that
+        `text.edits` finds for the result, as for the true ones.
+        """
+        pairs = [*zip(self._tokenized(), scripts, strict=True)]
+        results = (
+            (source.ids, _made(source.ids, script))
+            for source, script in pairs
+            if not source.slots
+        )
+        found = edits_of([*results])
+        return [
+            token_edits(script if source.slots else next(found))
+            for source, script in pairs
+        ]
 
     @functools.cached_property
     def _edits(self) -> list[list[TokenEdit]]:
         """The edits that turn the sources into the targets."""
-        sources = [
-            source_of(text, self._tokenizer, self._marker) for text in self.sources
-        ]
+        sources = self._tokenized()
         ids = self._tokenizer.batch_ids(self.targets)
         targets = [ids.row(number).tolist() for number in range(len(self.targets))]
         made = true_edits(sources, targets)
@@ -57,7 +76,12 @@ class TruePairs:
     ) -> RewritingScores:
         """The scores of texts, and of the edits that turn the sources into them."""
         return metrics.scores(
-            self.sources, predicted, self.targets, edits=edits, true_edits=self._edits
+            self.sources,
+            predicted,
+            self.targets,
+            edits=edits,
+            true_edits=self._edits,
+            slot_marker=self.marker,
         )
 
     @functools.cached_property
@@ -81,6 +105,12 @@ class RewrittenSet:
         self._outputs, self.rows, self._examples = outputs, rows, examples
         self._tokenizer, self._marker = tokenizer, marker
         self._rewritings: Sequence[Sequence[TokenRewriting]] = outputs[REWRITINGS]
+
+    @property
+    def known(self) -> Known:
+        """The outputs at what the targets tell."""
+        known: Known = self._outputs[KNOWN]
+        return known
 
     def __len__(self) -> int:
         return len(self._rewritings)
@@ -133,35 +163,13 @@ class RewrittenSet:
     @functools.cached_property
     def scores(self) -> RewritingScores:
         best = [
-            token_edits(Edits(own[0].keeps, own[0].counts, own[0].written))
+            Edits(own[0].keeps, own[0].counts, own[0].written)
             for own in self._rewritings
         ]
-        return self.pairs.scores(self.texts, best)
+        return self.pairs.scores(self.texts, self.pairs.edits_of(best))
 
-    @functools.cached_property
-    def tags(self) -> tuple[np.ndarray, np.ndarray]:
-        """log p of the tags of each token whose tag is known, [n, C], and that tag."""
-        tag_ids = self.rows.ragged["tag_ids"].values
-        known = np.flatnonzero(tag_ids)
-        return self._outputs[TAGS].values[known], tag_ids[known] - 1
 
-    @property
-    def tag_losses(self) -> np.ndarray:
-        """-log p of each known tag: float64 [n]."""
-        scores, known = self.tags
-        return -scores[np.arange(len(known)), known].astype(np.float64)
-
-    @property
-    def word_losses(self) -> np.ndarray:
-        """-log p of each true word, with all words to write masked: float64."""
-        values = self._outputs[LOSSES].values
-        return values[self._is_target].astype(np.float64)
-
-    @property
-    def _is_target(self) -> np.ndarray:
-        """Which tokens of all rows are masks whose true word is known."""
-        positions = self.rows.targets["masked_lm_positions"]
-        starts = self.rows.ragged["input_ids"].offsets[:-1]
-        found = np.zeros(len(self.rows.ragged["input_ids"].values), bool)
-        found[positions.values + np.repeat(starts, positions.lengths)] = True
-        return found
+def _made(source: Sequence[int], script: Edits) -> list[int]:
+    """The tokens that a script of the first tokens of a source makes of all."""
+    size = len(script.keeps)
+    return [*edits.realised(source[:size], script), *source[size:]]

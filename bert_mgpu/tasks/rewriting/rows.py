@@ -42,6 +42,28 @@ def special_of(tokenizer: Tokenizer) -> Special:
     )
 
 
+def room_of(context: Sequence[int] | None, max_length: int) -> int:
+    """The most tokens that a row has for its source and for what is written."""
+    return max_length - (2 if context is None else 3)
+
+
+def slots_with_room(slots: Sequence[int], *, size: int, room: int) -> list[int]:
+    """The slots that a row has room for: each gets one token at least.
+
+    All tokens up to the last of them are in the row, and the one behind it.
+
+    Args:
+      slots: tokens before which slots stand, in order; `size` at the end of the text.
+      size: tokens of the source.
+      room: that of the row, see `room_of`.
+    """
+    return [
+        slot
+        for before, slot in enumerate(slots)
+        if slot + before + 1 + (slot < size) <= room
+    ]
+
+
 def layout(
     context: Sequence[int] | None,
     source: Sequence[int],
@@ -65,7 +87,7 @@ def layout(
     """
     keeps = keeps or [True] * len(source)
     counts = counts or [0] * (len(source) + 1)
-    room = max_length - (2 if context is None else 3)
+    room = room_of(context, max_length)
     ids, segments = list[int](), list[int]()
     tokens, places, used, fits = list[int](), list[int](), 0, True
     for number, count in enumerate(counts):

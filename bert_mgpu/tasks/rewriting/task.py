@@ -31,13 +31,14 @@ from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.base import FinetuningTask
 from bert_mgpu.tasks.rewriting import (
     bias_curve,
+    blocks,
     decoding,
     metrics,
     predictions,
     report,
     tags,
 )
-from bert_mgpu.tasks.rewriting.decoding import REWRITINGS, TAGS
+from bert_mgpu.tasks.rewriting.decoding import TAGS
 from bert_mgpu.tasks.rewriting.files import TYPE
 from bert_mgpu.tasks.rewriting.filling import LOSSES, WORD_SCORES, WORDS, Vocabulary
 from bert_mgpu.tasks.rewriting.rewritten import RewrittenSet, TruePairs
@@ -116,16 +117,19 @@ class Rewriting(FinetuningTask):
         return sums | {MASKED_LOSS: tf.reduce_sum(losses * masks.weights)}
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
-        """tag_scores: log p of the tags of each token, float32 [R, T, C].
+        """tag_scores: log p of the tags of each token, float32 [R, T, C], unless the
+        batch has no column of tags, as where drafts are filled.
 
         At masks, and 0 elsewhere: words, int32 [R, T, 2], the best token of all and the
         best that begins a word; word_scores, their log p, float32 [R, T, 2];
         word_losses, -log p of the true token, float32 [R, T].
         """
         hidden = self._encode(params, batch, None)
-        logits = heads.token_logits(params, hidden, self._dropout)
         rows, length = batch["input_ids"].shape
-        found: dict[str, tf.Tensor] = {TAGS: tf.nn.log_softmax(logits)}
+        found: dict[str, tf.Tensor] = {}
+        if "tag_ids" in batch:
+            logits = heads.token_logits(params, hidden, self._dropout)
+            found[TAGS] = tf.nn.log_softmax(logits)
         if POSITIONS not in batch:
             return found | {
                 WORDS: tf.zeros([rows, length, 2], tf.int32),
@@ -184,8 +188,7 @@ class Rewriting(FinetuningTask):
         return tf.stack(found, -1)
 
     def infer(self, rows: Features, forward: Forward) -> Outputs:
-        """The outputs of all rows, and "rewritings", a list for each example."""
-        found = forward(rows)
+        """See `blocks.inferred`."""
         decoder = decoding.Decoder(
             forward,
             self._tokenizer,
@@ -194,7 +197,7 @@ class Rewriting(FinetuningTask):
             max_length=self.max_seq_length,
             max_insert=self._max_insert,
         )
-        return {**found, REWRITINGS: decoder.rewritings(rows, found)}
+        return blocks.inferred(rows, forward, decoder.rewritings)
 
     def scored_rows(
         self, outputs: Outputs, rows: Features, examples: ReadExamples
@@ -213,7 +216,7 @@ class Rewriting(FinetuningTask):
         return pairs.copying.values
 
     def scores(self, scored: RewrittenSet) -> dict[str, Any]:
-        losses = [_mean(scored.tag_losses), _mean(scored.word_losses)]
+        losses = [_mean(scored.known.tag_losses), _mean(scored.known.word_losses)]
         found = {"eval_loss": sum(losses), TAG_LOSS: losses[0], MASKED_LOSS: losses[1]}
         return found | scored.scores.values | {"mean_rounds": scored.mean_rounds}
 
@@ -225,8 +228,8 @@ class Rewriting(FinetuningTask):
             self.line(scores),
             f"copying: {self.line(scored.pairs.copying.values)}",
         ]
-        if bias_curve.matters(scored.tags[1]):
-            lines.append(bias_curve.table(*scored.tags))
+        if bias_curve.matters(scored.known.places):
+            lines.append(bias_curve.table(scored.known.places))
         return lines
 
     def report(self, scored: RewrittenSet, examples: ReadExamples) -> SetReport:
@@ -243,7 +246,7 @@ class Rewriting(FinetuningTask):
 
 
 def _mean(losses: np.ndarray) -> float:
-    return float(losses.mean()) if len(losses) else 0.0
+    return float(losses.mean(dtype=np.float64)) if len(losses) else 0.0
 
 
 def _places(batch: Batch, masks: heads.MaskedTokens) -> tf.Tensor:

@@ -16,6 +16,7 @@ def predicted(inside, out, file, **flags):
     given = [f"--{n}={str(v).lower() if v is True else v}" for n, v in flags.items()]
     code, _, err = inside([f"--output_dir={out}", *given])
     assert code == 0, err
+    (out / "log.txt").write_text(err)
     records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
     return (out / "predict.txt").read_text().split("\n")[:-1], records
 
@@ -41,6 +42,7 @@ def test_every_line_comes_out_in_its_place(alone, inside, tmp_path):
     # Kept everywhere: the texts themselves, whose line ends are blanks in predict.txt.
     assert [record["text"] for record in records] == [row["source"] for row in rows]
     assert lines == [row["source"].replace("\n", " ") for row in rows]
+    assert "1 line end became spaces in predict.txt" in (alone / "log.txt").read_text()
     assert all(record["edits"] == [] for record in records)
     lines, records = predicted(inside, alone, file)
     assert len(lines) == 6 and lines[0] != rows[0]["source"]

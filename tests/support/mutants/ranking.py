@@ -10,6 +10,7 @@ _REWRITES, _GROUPS = (
     "tasks/classification/groups.py",
 )
 _SCORES = "tasks/classification/test_ranking.py"
+_GROUP_TESTS = "tasks/classification/test_groups.py"
 _PLACES = "text/test_ad_slots.py"
 _RUNS, _FORMAT = "end_to_end/test_ranking.py", "tasks/test_predict_format.py"
 
@@ -17,6 +18,11 @@ _RUNS, _FORMAT = "end_to_end/test_ranking.py", "tasks/test_predict_format.py"
 MUTANTS: list[Mutant] = [
     Mutant("the worst row is the first", _RANKING,
            "np.lexsort((-scores, groups))", "np.lexsort((scores, groups))", _SCORES),
+    Mutant("the last token of an ad may be its slot", _GROUPS,
+           "(counts >= np.array", "(counts > np.array", f"{_GROUP_TESTS} cuts_off"),
+    Mutant("slots that are cut off are not told", "tasks/classification/family.py",
+           "if count := features.notes.get(LOST_SLOTS):", "if count := 0:",
+           f"{_GROUP_TESTS} cuts_off"),
     Mutant("rows without a group are a group", _RANKING,
            "    order = order[groups[order] != _NONE]\n", "", _SCORES),
     Mutant("rounding decides the order", _RANKING,

@@ -8,6 +8,7 @@ from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.classification import groups
 from bert_mgpu.tasks.classification.builtin import BUILTIN
+from bert_mgpu.tasks.classification.family import FAMILY
 from bert_mgpu.text.tokenization import Tokenizer
 
 AD = BUILTIN["ad"]
@@ -40,6 +41,33 @@ def test_a_slot_is_masked_where_it_is_asked_for(tmp_path):
         assert groups.second_ids(config, files, tokenizer) is None
     masked = groups.second_ids(FinetuneConfig(ad_slot="mask"), AD, tokenizer)
     assert masked(["好，““", "““好"]).values.tolist() == [5, 6, 4, 4, 1, 1, 5]
+
+
+@pytest.mark.parametrize("ad_slot", ["unk", "mask"])
+def test_slots_that_truncation_cuts_off_are_counted(tmp_path, ad_slot):
+    """12 tokens with [CLS] and twice [SEP]; the phrase has 2 and the ad up to 7."""
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n好\n，\n")
+    config = FinetuneConfig(max_seq_length=12, ad_slot=ad_slot)
+    ads = {
+        "好好，““，好好好好": False,
+        "好好好好好，““": False,  # one of its two tokens is left
+        "好好好好好好，““": True,
+        "好好好好好好好好，““，好，““": True,
+        "好好好好好好好好好好": False,  # no slot
+    }
+    lost = [[*ads.values()].count(True)] + [*ads.values()]
+    examples = [Example("", "好好", ad, label=None) for ad in ads]
+    tokenizer = Tokenizer(path)
+    for number, count in zip([None, *range(len(ads))], map(int, lost), strict=True):
+        own = examples if number is None else examples[number : number + 1]
+        features = FAMILY.features(own, tokenizer, AD, config=config)
+        assert features.notes["lost_slots"] == count, own
+        warned = [line for line in FAMILY.remarks(features) if "slot" in line]
+        assert [line.startswith("WARNING: ") for line in warned] == [True] * bool(count)
+    features = FAMILY.features(examples, tokenizer, AD, config=config)
+    *_, line = FAMILY.remarks(features)
+    assert "cuts off the slot of 2 rows" in line
 
 
 def test_rows_of_a_file_that_are_all_alone():

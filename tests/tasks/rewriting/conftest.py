@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.core.rows import Example, Ragged
-from bert_mgpu.tasks.rewriting import dataset
+from bert_mgpu.tasks.rewriting import blocks, dataset
 from bert_mgpu.tasks.rewriting.rewritten import RewrittenSet
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.rewriting import LENGTH, MOST
@@ -50,8 +50,9 @@ def rewritten(rows_of, tokenizer):
             name: Ragged(np.asarray(values), offsets)
             for name, values in outputs.items()
         }
+        known = blocks.known_of(rows, found) if found else None
         return RewrittenSet(
-            {**found, "rewritings": rewritings},
+            {"known": known, "rewritings": rewritings},
             rows,
             lambda: examples,
             tokenizer=tokenizer,

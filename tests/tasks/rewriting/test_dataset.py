@@ -109,6 +109,7 @@ def test_what_is_counted(featurise):
     assert notes == {
         "pairs": 3,
         "equal": 1,
+        "alike": 0,
         "learnt": 3,
         "kept": 1 + 2 + 1,
         "longest": 1 + 4 + 2,
@@ -118,29 +119,58 @@ def test_what_is_counted(featurise):
         "slot_lengths": {"2": 1, "1": 1},
         "too_long": 0,
         "misplaced": 0,
+        "unwritable": 0,
         "lines": [],
         "lost_slots": 0,
     }
 
 
-def test_slots_beyond_the_row_are_counted(featurise):
-    """One is cut off, one stands where the row ends; the first one is tagged."""
+def test_texts_of_the_same_tokens_are_counted(featurise):
+    """Which an uncased vocabulary does not tell apart; equal texts are others."""
+    facts = featurise(
+        ("Sun joy", "sun joy", None),
+        ("sun joy", "sun  joy", None),
+        ("sún joy", "sun joy", None),
+        ("sun joy", "sun joy", None),
+        ("sun joy joy", "sun joy", None),
+        ("sun", "sun joy", None),
+    ).notes["rewriting"]
+    assert (facts["alike"], facts["equal"]) == (3, 1)
+
+
+def test_a_slot_marker_is_no_word_of_a_copy(featurise):
+    """Copying keeps all of the text, and deletes nothing that should stay."""
+    facts = featurise(("win sun joy", "[SLOT] sun joy", None)).notes["rewriting"]
+    assert facts["copying"] == metrics.text_sari("sun joy", "sun joy", "win sun joy")
+
+
+def test_slots_without_room_are_counted(featurise):
+    """16 tokens with [CLS] and [SEP]: 12 of the text, one in each slot."""
     words = ["sun"] * 40
     words.insert(2, "[SLOT]")
-    own = featurise((None, " ".join(words), None))
-    room = int((own.ragged["segment_ids"].row(0) == 1).sum()) - 1
-    for place, lost in ((room, 0), (room + 1, 1), (38, 1)):
+    for place, lost in ((12, 0), (13, 1), (38, 1)):
         texts = [*words[:place], "[SLOT]", *words[place:]]
         facts = featurise((None, " ".join(texts), None)).notes["rewriting"]
         assert facts["lost_slots"] == lost, place
+    whole = [" ".join(["sun"] * size + ["[SLOT]"]) for size in (13, 14)]
+    facts = featurise(*((None, text, None) for text in whole)).notes["rewriting"]
+    assert facts["lost_slots"] == 1
 
 
-def test_words_that_the_vocabulary_lacks_are_no_targets(featurise):
-    """What is never written is not learnt, but its place is masked."""
-    features = featurise(("sun win zebra", "sun", None))
-    assert shown(features, 1) == "[cls] SUN [MASK] [MASK] [SEP]"
-    assert features.targets["masked_lm_ids"].row(1).tolist() == [VOCAB.index("win")]
-    assert len(featurise(("sun zebra", "sun", None))) == 1
+def test_pairs_with_words_to_write_that_the_vocabulary_lacks(featurise):
+    """Nothing of them is learnt: another word would be written there."""
+    features = featurise(
+        ("sun win zebra", "sun", None),
+        ("sun zebra joy", "sun [SLOT] joy", None),
+        ("sun win zebra", "sun zebra", None),  # kept, not written
+        ("sun", "sun zebra", None),
+    )
+    assert features.owners.tolist() == [0, 1, 2, 2, 3]
+    tagged = [features.ragged["tag_ids"].row(row).any() for row in (0, 1, 2, 4)]
+    assert tagged == [False, False, True, True]
+    assert shown(features, 3) == "[cls] SUN [MASK] [UNK] [SEP]"
+    facts = features.notes["rewriting"]
+    assert (facts["unwritable"], facts["lines"], facts["learnt"]) == (2, [1, 2], 2)
 
 
 def test_a_text_that_is_cut(featurise):

@@ -1,19 +1,16 @@
 """From tags to rewritings, beside calls for a single draft at a time."""
 
-import functools
-
 import numpy as np
 import pytest
 
 from bert_mgpu.config.rewriting import RewriteChoice
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.tasks.rewriting import decoding
-from bert_mgpu.tasks.rewriting.drafts import Draft, drafts_of
+from bert_mgpu.tasks.rewriting.drafts import drafts_of
 from bert_mgpu.tasks.rewriting.filling import (
     LOSSES,
     WORD_SCORES,
     WORDS,
-    Filled,
     Filler,
     Vocabulary,
 )
@@ -45,7 +42,7 @@ def test_what_the_rows_hold(rows_of):
     _, rows = rows_of(*PAIRS, (None, "sun " * 30, "joy"))
     ids = rows.ragged["input_ids"]
     scores = Ragged(np.arange(len(ids.values))[:, None], ids.offsets)
-    found = [*decoding.tagged(rows, {"tag_scores": scores})]
+    found = [*decoding.tagged(rows, {"tag_scores": scores}, LENGTH)]
     words = [[VOCAB[token] for token in each.text.source] for each in found]
     assert words == [
         ["sun", "loss", "joy"],
@@ -77,7 +74,7 @@ def test_a_text_whose_slots_have_no_room_is_kept(rows_of, tokenizer):
     assert rows.unread["slots"].row(0).tolist() == [30]
     ids = rows.ragged["input_ids"]
     scores = Ragged(np.log([[0.01, *[0.99 / 7] * 7]] * LENGTH), ids.offsets)
-    (found,) = decoding.tagged(rows, {"tag_scores": scores})
+    (found,) = decoding.tagged(rows, {"tag_scores": scores}, LENGTH)
     assert found.slots == []
     decoder = decoder_of(lambda _: {}, tokenizer)
     ((only,),) = decoder.rewritings(rows, {"tag_scores": scores})
@@ -85,9 +82,8 @@ def test_a_text_whose_slots_have_no_room_is_kept(rows_of, tokenizer):
 
 
 @pytest.mark.parametrize("given", [None, 3])
-def test_drafts_of_all_texts_together(rows_of, tokenizer, monkeypatch, given):
+def test_drafts_of_all_texts_together(rows_of, tokenizer, given):
     """As one by one, whatever the texts beside them."""
-    monkeypatch.setattr(decoding, "_BLOCK", 2)
     task = rewriting(tokenizer)
     forward = forward_of(task, weights(task))
     _, rows = rows_of(*PAIRS)
@@ -99,7 +95,7 @@ def test_drafts_of_all_texts_together(rows_of, tokenizer, monkeypatch, given):
         forward, Vocabulary(VOCAB), special_of(tokenizer), max_length=LENGTH, rounds=2
     )
     counts = []
-    for own, each in zip(found, decoding.tagged(rows, outputs), strict=True):
+    for own, each in zip(found, decoding.tagged(rows, outputs, LENGTH), strict=True):
         wanted = []
         drafts = drafts_of(
             each.scores,
@@ -133,15 +129,19 @@ def test_drafts_of_all_texts_together(rows_of, tokenizer, monkeypatch, given):
     assert counts == ([1, 5, 1, 1, 3] if given is None else [3] * 5)
 
 
-def test_who_found_no_room_in_a_slot_comes_last():
-    """Though its tag is likely, and nothing that is written makes it less so."""
-    lost, wrote, other = (
-        (Filled(Draft([True], counts, score), [], 0), 0.0)
-        for counts, score in (([0, 0], -0.1), ([2, 0], -9.0), ([1, 0], -10.0))
-    )
-    for slots, wanted in (([0], [wrote, other, lost]), (None, [lost, wrote, other])):
-        order = functools.partial(decoding._order, slots)
-        assert sorted([other, lost, wrote], key=order) == wanted
+def test_a_slot_without_room_keeps_its_marker(rows_of, tokenizer):
+    """The end of the text is in the tagged row, but no token more."""
+    task = rewriting(tokenizer)
+    forward = forward_of(task, weights(task))
+    sun = "sun " * (LENGTH - 2)
+    pairs = [(None, f"{sun}[SLOT]", None), (None, f"[SLOT] {sun}[SLOT]", None)]
+    examples, rows = rows_of(*pairs)
+    assert rows.notes["rewriting"]["lost_slots"] == 2
+    outputs = task.infer(rows, forward)
+    scored = task.scored_rows(outputs, rows, lambda: examples)
+    assert [each.text for each in scored.candidates[0]] == [pairs[0][1]]
+    for text in (each.text for each in scored.candidates[1]):
+        assert text.endswith(f" {sun}[SLOT]") and not text.startswith("[SLOT]")
 
 
 def test_of_equal_ones_the_shorter_is_the_best(rows_of, tokenizer):

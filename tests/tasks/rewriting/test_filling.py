@@ -10,7 +10,7 @@ from bert_mgpu.tasks.masked_lm.pseudo_perplexity import MaskedWords, Scoring
 from bert_mgpu.tasks.rewriting import filling
 from bert_mgpu.tasks.rewriting.drafts import Draft
 from bert_mgpu.tasks.rewriting.filling import DraftText, Filled, Filler, Vocabulary
-from bert_mgpu.tasks.rewriting.rows import layout, special_of
+from bert_mgpu.tasks.rewriting.rows import layout, slots_with_room, special_of
 from tests.support.rewriting import CONFIG, LENGTH, forward_of, rewriting, weights
 from tests.support.tiny import SPECIAL, VOCAB
 
@@ -83,6 +83,51 @@ def test_a_slot_at_the_end_of_the_row_gets_what_fits(model):
         text = DraftText(source, None, has_slots=True)
         (found,) = filler(1).fill([text], [draft])
         assert found.draft.counts[place] == len(found.written) == room, place
+
+
+def drawn_slots():
+    """(text, draft that writes only in slots) for many lengths around the row's."""
+    draw = np.random.default_rng(3)
+    for _ in range(300):
+        size = int(draw.integers(0, LENGTH + 4))
+        count = min(size + 1, int(draw.integers(1, 6)))
+        slots = np.sort(draw.permutation(size + 1)[:count]).tolist()
+        context = [None, [], [FIRST]][draw.integers(3)]
+        yield DraftText([FIRST] * size, context, has_slots=True), slots
+
+
+def test_each_slot_gets_one_token_before_any_gets_more(model):
+    """By a plain loop: a token for each slot that fits, then more from the left."""
+    filler, row, _ = model
+    shared = 0
+    for text, slots in drawn_slots():
+        size, wanted = len(text.source), [0] * (len(text.source) + 1)
+
+        def fits(counts, last, text=text, size=size):
+            """Whether the row holds all up to the last slot, and what follows it."""
+            draft = Draft([True] * size, counts, 0.0)
+            made = row(text, draft, [MASK] * sum(counts))
+            return len(made.written) == sum(counts) and len(made.tokens) > last
+
+        def more(place, counts):
+            return [count + (n == place) for n, count in enumerate(counts)]
+
+        last = None
+        for slot in slots:
+            if not fits(more(slot, wanted), slot):
+                break
+            wanted, last = more(slot, wanted), slot
+        room = 2 if text.context is None else 3
+        found = slots_with_room(slots, size=size, room=LENGTH - room)
+        assert found == [slot for slot in slots if wanted[slot]]
+        asked = [4 * (count > 0) for count in wanted]
+        for slot in found:
+            while wanted[slot] < 4 and fits(more(slot, wanted), last):
+                wanted = more(slot, wanted)
+        shared += len({wanted[slot] for slot in found}) > 1
+        (own,) = filler(1).fill([text], [Draft([True] * size, asked, 0.0)])
+        assert own.draft.counts == wanted and len(own.written) == sum(wanted)
+    assert shared > 30
 
 
 def before(text, draft, written, place):
@@ -294,6 +339,8 @@ def test_what_vocabularies_hold():
     words = Vocabulary(tokens)
     assert words.never.tolist() == [*[True] * 3, *[False] * 8]
     assert words.continues.tolist() == [False] * 7 + [True] + [False] * 3
+    unseen = Vocabulary(["\u2028", "##\u200b", "##", "#", "##\u0301", "\u200da"])
+    assert unseen.never.tolist() == [True, True, False, False, False, False]
     assert words.ends_word.tolist() == [False] * 6 + [True, True, False, False, True]
 
 

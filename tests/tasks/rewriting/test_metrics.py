@@ -180,6 +180,25 @@ def test_all_scores_beside_those_of_copying():
     assert counts == {0: 4}  # no edits, nothing changed
 
 
+@pytest.mark.parametrize("marker", ["[SLOT]", "[S]"])
+def test_slot_markers_are_no_words(marker):
+    """SARI and BLEU are those of texts with blanks in their places."""
+    marked = [f"很美，{marker}。", f"buy{marker}now", f"{marker} a b c d"]
+    plain, targets = (
+        ["很美， 。", "buy now", " a b c d"],
+        ["很美，好。", "buy it now", "e a b c d"],
+    )
+    for said, said_plain in ((targets, targets), (marked, plain)):
+        edits = {"edits": [[]] * 3, "true_edits": [[]] * 3}
+        own, _ = metrics.scores(marked, said, targets, slot_marker=marker, **edits)
+        other, _ = metrics.scores(plain, said_plain, targets, **edits)
+        for name in ("sari", "sari_keep", "sari_addition", "sari_deletion", "bleu"):
+            assert own[name] == pytest.approx(other[name]), name
+        assert own["changed"] == 100.0 * (said is targets)
+    found = metrics.text_sari(marked[2], marked[2], targets[2], slot_marker=marker)
+    assert found == pytest.approx(100 * (1 + 0 + 1) / 3)
+
+
 def test_no_rows_have_no_scores():
     values, _ = metrics.scores([], [], [], edits=[], true_edits=[])
     assert {*values.values()} == {0} and [*values] == [*metrics.NAMES]

@@ -15,14 +15,19 @@ PATH = pathlib.Path("a/train.tsv")
 FACTS = {
     "pairs": 100,
     "copying": 4567.0,
-    "equal": 95,
+    "equal": 90,
+    "alike": 5,
     "learnt": 1,
     "kept": 30,
     "longest": 300,
 }
-FACTS |= {"lost_slots": 0, "written": 40, "in_row": 10, "too_long": 10, "misplaced": 10}
+FACTS |= {"lost_slots": 0, "written": 40, "in_row": 10, "too_long": 10, "misplaced": 8}
+FACTS |= {"unwritable": 2}
 FACTS |= {"lines": [4, 9, 12, 30], "slot_lengths": {"3": 9, "17": 1, "9": 2}}
 FACTS |= {"slot_counts": {"0": 2, "1": 3, "4": 1, "5": 1, "19": 2}}
+
+
+LEFT_OUT = "too_long", "misplaced", "unwritable"
 
 
 def notes(**changed):
@@ -36,26 +41,41 @@ def checked(split="dev", labelled=True, **changed):
 
 def test_what_is_taken():
     pair_checks.check(notes(), PATH)
-    none = dict.fromkeys(("pairs", "equal", "kept", "longest", "too_long"), 0)
-    pair_checks.check(notes(**none, misplaced=0), PATH)
+    none = dict.fromkeys(("pairs", "equal", "alike", "kept", "longest", *LEFT_OUT), 0)
+    pair_checks.check(notes(**none), PATH)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"equal": 96}, "96 of 100 targets are equal to their texts: there is nothing"),
+        (
+            {"equal": 0, "alike": 96},
+            "96 of 100 targets differ from their texts only in what the vocabulary does"
+            " not tell apart, such as case, accents, blanks or unknown characters:"
+            " there is nothing to learn: for case and accents, pass a model with a"
+            " cased vocabulary and --do_lower_case=false",
+        ),
+        ({"equal": 50, "alike": 46}, "46 of 100 targets differ from their texts only"),
         ({"kept": 29}, "text and target have 9.7% of their tokens in common"),
         ({"learnt": 0}, "no row has room for a token of its text: raise --max_seq_len"),
         (
             {"too_long": 11},
-            "of 100 pairs 11 have more tokens at one place than --max_insert and 10"
-            " differ from their target outside of the slots (lines 4, 9, 12 and 18"
-            " more): raise --max_insert, up to 17, or pass other pairs",
+            "of 100 pairs 11 have more tokens at one place than --max_insert and 8"
+            " differ from their target outside of the slots and 2 have words to write"
+            " that the vocabulary lacks (lines 4, 9, 12 and 18 more): raise"
+            " --max_insert, up to 17, or pass other pairs",
         ),
         (
-            {"misplaced": 21, "too_long": 0},
+            {"misplaced": 21, "too_long": 0, "unwritable": 0},
             "of 100 pairs 21 differ from their target outside of the slots (lines"
             " 4, 9, 12 and 18 more): write the same text in both, but for the slots",
+        ),
+        (
+            {"unwritable": 21, "too_long": 0, "misplaced": 0},
+            "of 100 pairs 21 have words to write that the vocabulary lacks (lines"
+            " 4, 9, 12 and 18 more): add them to the vocabulary (docs/pretraining.md),"
+            " or pass other pairs",
         ),
         ({"too_long": 21, "slot_lengths": {"250": 21}}, "up to 100, or pass"),
     ],
@@ -67,17 +87,22 @@ def test_what_is_refused(changed, message):
 
 
 def test_remarks_for_the_log():
-    to_write, left_out = pair_checks.remarks(notes(too_long=0, misplaced=2))
+    to_write, left_out = pair_checks.remarks(
+        notes(too_long=0, unwritable=0, misplaced=2)
+    )
     assert to_write == "40 tokens to write, 25.0% of them in the input, too"
     assert left_out.startswith("not learnt, but evaluated: of 100 pairs 2 differ")
     assert left_out.endswith("outside of the slots (lines 4, 9, 12)")
     *_, lost = pair_checks.remarks(notes(lost_slots=2))
-    assert lost.startswith("WARNING: 2 slots beyond --max_seq_length: nothing is")
-    few = notes(written=0, in_row=0, too_long=0, misplaced=0)
+    assert lost.startswith("WARNING: --max_seq_length has no room for 2 slots: nothing")
+    *_, unknown = pair_checks.remarks(notes(too_long=0, unwritable=1, misplaced=0))
+    assert unknown.startswith("not learnt, but evaluated: of 100 pairs 1 have words")
+    none = dict.fromkeys(LEFT_OUT, 0)
+    few = notes(written=0, in_row=0, **none)
     assert [*pair_checks.remarks(few)] == [
         "0 tokens to write, - of them in the input, too"
     ]
-    assert not [*pair_checks.remarks(notes(pairs=0, too_long=0, misplaced=0))]
+    assert not [*pair_checks.remarks(notes(pairs=0, **none))]
 
 
 def test_warnings_are_of_what_a_training_refuses():
@@ -104,13 +129,15 @@ def test_tables_have_a_column_for_each_set():
     rows = [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
     assert rows == [
         ["train", "dev"],
-        ["targets equal to their text", "95", "7"],
+        ["targets equal to their text", "90", "7"],
+        ["targets of the same tokens", "5", "5"],
         ["tokens in common", "10.0%", "-"],
         ["SARI of copying (1000 pairs)", "45.7", "45.7"],
         ["tokens to write", "40", "40"],
         ["of them in the input, too", "25.0%", "25.0%"],
         ["pairs with a place too long", "10", "10"],
-        ["pairs that differ outside slots", "10", "10"],
+        ["pairs that differ outside slots", "8", "8"],
+        ["pairs with unknown words to write", "2", "2"],
         ["places to write at: 0", "2", "0"],
         ["places to write at: 1", "3", "0"],
         ["places to write at: 2", "0", "0"],

@@ -15,6 +15,9 @@ def test_a_text_a_line_and_a_record_each(rewritten):
     pairs = [(None, "Sun\nloss", None), (None, "sun rain", None)]
     found = predictions.decide(rewritten(pairs, [[BEST, OTHER], [OTHER]]))
     assert found.texts == ["Sun win", "sun rain"]
+    assert found.remarks == ["1 line end became spaces in predict.txt"]
+    plain = predictions.decide(rewritten([(None, "sun rain", None)], [[OTHER]]))
+    assert plain.remarks == []
     one, other = found.values
     np.testing.assert_array_equal(one, [-0.12345678, -2.0])
     assert other.tolist() == [-2.0]

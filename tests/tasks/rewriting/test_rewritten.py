@@ -49,6 +49,40 @@ def test_what_is_rightly_written_in_a_slot_counts(rewritten):
     assert scores["edit_precision"] == scores["edit_recall"] == 100.0
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "keeps", "counts", "written"),
+    [
+        ("sun sun joy", "sun joy", [True, False, True], [0] * 4, []),
+        ("sun joy", "sun joy", [True, False], [0, 1, 0], [JOY]),
+        ("sun joy", "sun win joy", [True, False], [0, 2, 0], [WIN, JOY]),
+        # Beyond what a row has room for, the text stays.
+        ("sun sun joy joy", "sun joy joy", [True, False, True], [0] * 4, []),
+        ("sun loss joy", "sun win loss joy", [True], [0, 1], [WIN]),
+    ],
+)
+def test_edits_are_right_that_make_the_target(
+    rewritten, source, target, keeps, counts, written
+):
+    """Whichever script made it: of two equal tokens, either may be deleted."""
+    own = TokenRewriting(keeps, counts, written, score=0.0, rounds=1)
+    values = rewritten([(target, source, None)], [[own]]).scores.values
+    wanted = 100.0 if source != target else 0.0
+    assert values["exact_match"] == 100.0
+    assert values["edit_precision"] == values["edit_recall"] == wanted
+
+
+def test_a_slot_marker_is_no_word_of_a_text(rewritten):
+    """Neither for the scores of copying nor for the worst texts."""
+    own = TokenRewriting([True], [1, 0], [WIN], score=0.0, rounds=1)
+    pair = ("joy sun", "[SLOT] sun", None)
+    outputs = {"tag_scores": np.zeros((7, 8)), "word_losses": np.zeros(7)}
+    scored = rewritten([pair], [[own]], **outputs)
+    wanted = metrics.text_sari("sun", "sun", "joy sun")
+    assert scored.pairs.copying.values["sari"] == pytest.approx(wanted)
+    (worst,) = report.of_set(scored, keep_bias=0.0).mistakes.worst_first
+    assert worst.cells[0] == f"{metrics.text_sari('sun', 'win sun', 'joy sun'):.1f}"
+
+
 def test_edits_beside_a_slot_are_true_ones(rewritten):
     """A target that differs elsewhere, too, has all edits of the pair."""
     own = TokenRewriting([True, False], [0, 1, 0], [WIN], score=0.0, rounds=1)
@@ -67,17 +101,18 @@ def scored(rewritten):
 
 def test_losses_are_of_what_is_known(scored):
     """A keep tag is 0; loss is deleted and one word written before it: 4 + 1."""
-    scores, truth = scored.tags
-    assert truth.tolist() == [0, 5, 0, 0, 0, 0] and scores.shape == (6, 8)
+    places, tag_losses, word_losses = scored.known
+    assert places.is_change.tolist() == [False, True, *[False] * 4]
     wanted = -np.log([1 / 8, 0.25 / 6, *[1 / 8] * 4])
-    np.testing.assert_allclose(scored.tag_losses, wanted)
-    assert scored.word_losses.tolist() == [4 + 2]  # of the mask alone
+    np.testing.assert_allclose(tag_losses, wanted)
+    np.testing.assert_allclose(places.leads, [0, -np.log(2), *[0] * 4], atol=1e-12)
+    assert word_losses.tolist() == [4 + 2]  # of the mask alone
 
 
 def test_scores_are_those_of_the_losses_and_texts(scored, tokenizer):
     task = rewriting(tokenizer)
     found = task.scores(scored)
-    assert found["tag_loss"] == pytest.approx(scored.tag_losses.mean())
+    assert found["tag_loss"] == pytest.approx(scored.known.tag_losses.mean())
     assert found["masked_lm_loss"] == 6.0
     assert found["eval_loss"] == found["tag_loss"] + found["masked_lm_loss"]
     assert found["exact_match"] == 100.0 and {*metrics.NAMES} <= {*found}
@@ -90,7 +125,7 @@ def test_scores_are_those_of_the_losses_and_texts(scored, tokenizer):
 def test_a_set_without_targets_has_losses_of_0(rewritten, tokenizer):
     found = rewritten([(None, "sun", None)], [[]], tag_scores=np.zeros((3, 8)),
                       word_losses=np.zeros(3))  # fmt: skip
-    assert found.tag_losses.tolist() == found.word_losses.tolist() == []
+    assert [len(losses) for losses in found.known[1:]] == [0, 0]
 
 
 def test_what_a_report_shows(scored):
