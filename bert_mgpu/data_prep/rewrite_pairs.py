@@ -19,7 +19,7 @@ from bert_mgpu.core.errors import UserError, shortened
 from bert_mgpu.core.rng import philox
 from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.data_prep.ad_files import Ad, AdBlock, AdStore
-from bert_mgpu.data_prep.phrase_index import PhraseIndex
+from bert_mgpu.data_prep.phrase_index import PhraseDraws, PhraseIndex
 from bert_mgpu.data_prep.phrase_mining import Cutting
 from bert_mgpu.data_prep.phrase_neighbours import Neighbours
 from bert_mgpu.text import ad_segments
@@ -50,26 +50,10 @@ class PhraseSource(NamedTuple):
     ) -> list[str]:
         """At most `count` phrases of similar length, the most similar first."""
         assert self.near is not None
-        bounds = self.phrases.of_lengths(len(phrase) - _WITHIN, len(phrase) + _WITHIN)
+        bounds = self._of_similar_length(phrase, _WITHIN)
         numbers = self.near.of(phrase, bounds, count + _SPARE)
         texts = (self.phrases[number] for number in numbers)
         return list(itertools.islice(itertools.filterfalse(is_taken, texts), count))
-
-    def of_length(
-        self, phrase: str, words: list[int], *, is_taken: Callable[[str], bool]
-    ) -> str | None:
-        """A random phrase of similar length, from a wider range if there is none."""
-        within = _WITHIN
-        while True:
-            bounds = self.phrases.of_lengths(len(phrase) - within, len(phrase) + within)
-            text = self.phrases.draw(bounds, words, is_taken=is_taken)
-            if text is not None or bounds == (0, len(self.phrases)):
-                return text
-            within *= 2
-
-    def any(self, words: list[int], *, is_taken: Callable[[str], bool]) -> str | None:
-        """A random phrase."""
-        return self.phrases.draw((0, len(self.phrases)), words, is_taken=is_taken)
 
     def draw(
         self,
@@ -79,26 +63,32 @@ class PhraseSource(NamedTuple):
         *,
         is_taken: Callable[[str], bool],
     ) -> list[str]:
-        """As many phrases as wanted, or as many as there are.
+        """As many phrases as wanted, or as many as there are, each once.
+
+        Those of similar length come from a wider range only where there are no more.
 
         words: random numbers below 2^32 for each phrase.
         """
-        drawn: list[str] = []
-
-        def cannot(text: str) -> bool:
-            return text in drawn or is_taken(text)
-
+        drawn: dict[str, None] = {}  # in order
         if negatives.kind == "near":
-            drawn += self.nearest(phrase, negatives.wanted, is_taken=is_taken)
+            near = self.nearest(phrase, negatives.wanted, is_taken=is_taken)
+            drawn.update(dict.fromkeys(near))
+        draws = PhraseDraws(self.phrases, lambda text: text in drawn or is_taken(text))
+        everything = 0, len(self.phrases)
+        bounds, within = everything, _WITHIN
+        if negatives.kind != "random":
+            bounds = self._of_similar_length(phrase, within)
         for own in words[len(drawn) : negatives.wanted]:
-            if negatives.kind == "random":
-                text = self.any(own, is_taken=cannot)
-            else:
-                text = self.of_length(phrase, own, is_taken=cannot)
+            while (text := draws.draw(bounds, own)) is None and bounds != everything:
+                within *= 2  # also for the draws that follow: this range has none left
+                bounds = self._of_similar_length(phrase, within)
             if text is None:
                 break
-            drawn.append(text)
-        return drawn
+            drawn[text] = None
+        return [*drawn]
+
+    def _of_similar_length(self, phrase: str, within: int) -> tuple[int, int]:
+        return self.phrases.of_lengths(len(phrase) - within, len(phrase) + within)
 
 
 @dataclasses.dataclass(frozen=True)
