@@ -23,9 +23,11 @@ from bert_mgpu.text.ad_segments import AdSegment
 
 _FAN_IN = 128  # runs merged at once, within the limit of open files per process
 _RARE = 64  # phrases that occur less often are sorted on disk
+MOST_SEGMENTS = 100  # the rows of each segment hold the whole ad
 # Why an ad has no slots -> what a message says of such ads.
 LEFT_OUT = {
     "one_segment": "have fewer than two segments",
+    "too_many": f"have more than {MOST_SEGMENTS} segments",
     "unfit": "have no segment of --min_segment to --max_segment characters",
     "with_slot": "hold [SLOT] or a segment of quotation marks alone",
 }
@@ -50,6 +52,8 @@ class Cutting(NamedTuple):
         cut = self.segments(ad)
         if len(cut) < 2:
             return [], "one_segment"
+        if len(cut) > MOST_SEGMENTS:
+            return [], "too_many"
         if ad_segments.has_slot(ad, cut):
             return [], "with_slot"
         fitting = list(filter(self.fits, cut))

@@ -26,7 +26,7 @@ from bert_mgpu.text import ad_segments
 from bert_mgpu.text.ad_segments import AdSegment
 
 _TRIES = philox.PER_COUNT  # random phrases to try before those that follow
-_ADS = 64  # ads whose random numbers are drawn together
+_AT_ONCE = 64  # ads whose random numbers are drawn together, for one negative
 _WITHIN = 2  # characters by which similar lengths differ
 _SPARE = 32  # extra neighbours, since some may be phrases of the ad
 KINDS = ("random", "length", "near")
@@ -107,23 +107,23 @@ class RowMaker:
         ads, hashes = self.store.of_block(block)
         is_dev = self.cutting.is_dev(hashes).tolist()
         with BlockRows(block, self.has_hint) as rows:
-            for first in range(0, len(ads), _ADS):
-                here = slice(first, first + _ADS)
+            at_once = max(1, _AT_ONCE // self.negatives.wanted)
+            for first in range(0, len(ads), at_once):
+                here = slice(first, first + at_once)
                 cuts = [rows.slots_of(ad, self.cutting) for ad in ads[here]]
                 words = self._words(hashes[here], max(map(len, cuts)))
                 group = zip(ads[here], cuts, is_dev[here], words, strict=True)
                 for ad, cut, dev, own in group:
                     self._add(rows, ad, cut, is_dev=dev, words=own)
 
-    def _words(self, hashes: np.ndarray, slots: int) -> list[list[list[int]]]:
-        """Random numbers below 2^32 for each ad and each negative of its slots."""
+    def _words(self, hashes: np.ndarray, slots: int) -> np.ndarray:
+        """Random numbers below 2^32 for each negative: uint64 [ads, negatives, 4]."""
         count = slots * self.negatives.wanted
         drawn = philox.words_of_each(
             self.cutting.seed, philox.Purpose.ADS, hashes, count=1 + count
         )
         # The first counter decides whether an ad is a train or a dev ad (`is_dev`).
-        words = drawn[:, philox.PER_COUNT :].reshape(len(hashes), count, _TRIES)
-        return words.tolist()
+        return drawn[:, philox.PER_COUNT :].reshape(len(hashes), count, _TRIES)
 
     def _add(
         self,
@@ -132,11 +132,11 @@ class RowMaker:
         slots: list[AdSegment],
         *,
         is_dev: bool,
-        words: list[list[int]],
+        words: np.ndarray,
     ) -> None:
         each = self.negatives.wanted
         for number, slot in enumerate(slots):
-            own = words[number * each : (number + 1) * each]
+            own = words[number * each : (number + 1) * each].tolist()
             others = self._others(ad.text, slot.text, is_dev, words=own)
             left = ad_segments.without(ad.text, slot, self.cutting.delimiters)
             rows.add_slot(ad, slot, others, left=left, is_dev=is_dev)

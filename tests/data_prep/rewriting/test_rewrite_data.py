@@ -10,6 +10,7 @@ import re
 
 import pytest
 
+from bert_mgpu.core.rng import philox
 from bert_mgpu.data_prep import candidates, rewrite_data
 from bert_mgpu.text import ad_segments
 from tests.support.marks import rarely
@@ -251,6 +252,28 @@ def test_ads_that_hold_a_slot_give_no_rows(make, rows):
     code, err = make()
     assert code == 0 and "rows: 2, as they hold [SLOT] or a segment of quot" in err
     assert not any("[SLOT]" in row[3] or "一一" in row[3] for row in rows(FILES[0]))
+
+
+def test_ads_of_too_many_segments_give_no_rows(make, rows):
+    """The whole ad is in the rows of each segment: their size grows with the square."""
+    long = ["，".join(f"{n:02}{sign}" for n in range(100)) for sign in "甲乙"]
+    write([*texts(40), long[0], f"多一段，{long[1]}"])
+    code, err = make(dev_share=0)
+    assert code == 0 and "rows: 1, as they have more than 100 segments" in err
+    phrases = {row[2] for row in rows("train_0620.txt")}
+    assert {"00甲", "99甲"} <= phrases and not {"00乙", "多一段"} & phrases
+    assert "00乙" in {row[0] for row in rows("bank.tsv")}
+
+
+@pytest.mark.parametrize("wanted", [1, 8, 200])
+def test_few_random_numbers_are_held_at_once(make, rows, monkeypatch, wanted):
+    held, draw = [], philox.words_of_each
+    monkeypatch.setattr(
+        philox, "words_of_each", lambda *a, **k: held.append(draw(*a, **k)) or held[-1]
+    )
+    write([*texts(70), "，".join(f"{n}段" for n in range(100))])
+    assert make(negatives=f"random:{wanted}", dev_share=0)[0] == 0
+    assert max(words.size for words in held) <= 4 * 101 * max(64, wanted)
 
 
 def test_formats_give_the_same_rows(make, rows):
