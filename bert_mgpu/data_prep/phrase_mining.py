@@ -112,12 +112,13 @@ def _counts_of(ad: Ad, cutting: Cutting) -> dict[str, list[int]]:
     counts: dict[str, list[int]] = {}
     cut = cutting.segments(ad.text)
     for number, segment in enumerate(cut):
-        if cutting.fits(segment):
+        if cutting.fits(segment) and not ad_segments.has_slot(segment.text, [segment]):
             place = 0 if number == 0 else 2 if number == len(cut) - 1 else 1
             counts.setdefault(segment.text, [0] * 4)[place] += 1
     if ad.main:
         for text in ad_segments.beside(ad.text, ad.main, cutting.delimiters) or ():
-            counts.setdefault(text, [0] * 4)[3] += 1
+            if not ad_segments.has_slot(text, cutting.segments(text)):
+                counts.setdefault(text, [0] * 4)[3] += 1
     return counts
 
 

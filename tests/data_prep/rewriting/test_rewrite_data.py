@@ -252,6 +252,20 @@ def test_ads_that_hold_a_slot_give_no_rows(make, rows):
     code, err = make()
     assert code == 0 and "rows: 2, as they hold [SLOT] or a segment of quot" in err
     assert not any("[SLOT]" in row[3] or "一一" in row[3] for row in rows(FILES[0]))
+    bank = {row[0] for row in rows("bank.tsv")}
+    assert {"一", "一一", "二二"} <= bank and not {"[SLOT]", "““"} & bank
+
+
+def test_no_phrase_is_a_slot(make, rows):
+    write([*(f"{ad}\t手感柔软" for ad in texts(40)), "好[SLOT]，手感柔软，“\t手感柔软"])
+    code, err = make(ad_column=0, main_column=1, dev_share=0)
+    assert code == 0, err
+    assert not [row for row in rows("bank.tsv") if {*"“["} & {*row[0]}]
+    write(["[SLOT]", "好[SLOT]", "““", "很“好”的", "显瘦"], "bank")
+    flags = {"output_dir": "new", "candidates": 9, "bank": "bank"}
+    assert make(ad_column=0, **flags)[0] == 0
+    offered = {row[2] for row in rows("candidates.txt", "new") if row[0] == "0"}
+    assert offered == {"很“好”的", "显瘦"}
 
 
 def test_ads_of_too_many_segments_give_no_rows(make, rows):
