@@ -24,12 +24,12 @@ from bert_mgpu.text.ad_segments import AdSegment
 _FAN_IN = 128  # runs merged at once, within the limit of open files per process
 _RARE = 64  # phrases that occur less often are sorted on disk
 MOST_SEGMENTS = 100  # the rows of each segment hold the whole ad
-# Why an ad has no slots -> what a message says of such ads.
+# Why an ad has no slots -> what a message says that it has.
 LEFT_OUT = {
-    "one_segment": "have fewer than two segments",
-    "too_many": f"have more than {MOST_SEGMENTS} segments",
-    "unfit": "have no segment of --min_segment to --max_segment characters",
-    "with_slot": "hold [SLOT] or a segment of quotation marks alone",
+    "one_segment": "fewer than two segments",
+    "too_many": f"more than {MOST_SEGMENTS} segments",
+    "unfit": "no segment of --min_segment to --max_segment characters",
+    "with_slot": "[SLOT] or a segment of quotation marks alone",
 }
 COLUMNS = ("phrase", "count", "ads", "first", "middle", "last", "beside_main")
 

@@ -66,6 +66,8 @@ MUTANTS = [
            f"{_DATA} slot"),
     Mutant("candidates are slots", "data_prep/candidates.py",
            " or ad_segments.has_slot(text, segments):", ":", f"{_DATA} slot"),
+    Mutant("one thing is several", "core/units.py",
+           "{'s' * (count != 1)}", "s", "core/test_units.py"),
     Mutant("runs are merged in one way only", "data_prep/phrase_mining.py",
            "left.append(path)", "", _PHRASES),
     Mutant("phrases of one count lose their order", "data_prep/phrase_mining.py",
