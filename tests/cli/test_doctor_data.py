@@ -3,6 +3,9 @@
 import html
 import re
 
+import pytest
+
+from bert_mgpu.cli.doctor import suspect_labels
 from tests.support.doctored import LONG, problems, sound
 
 
@@ -50,7 +53,8 @@ def test_the_same_text_is_no_near_one(doctor):
     assert len(problems(out)) == 2
 
 
-def test_wrong_labels_are_listed_with_what_the_model_says(doctor):
+def test_wrong_labels_are_listed_with_what_the_model_says(doctor, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     train = sound(60)
     train[10] = train[10][:-1] + "b"
     code, out = doctor("--check_labels=true", train=train, dev=sound(20, 100))
@@ -64,6 +68,43 @@ def test_wrong_labels_are_listed_with_what_the_model_says(doctor):
     ]
     tables = out.partition("\nlooked for")[0]
     assert all(len(line) <= 80 for line in tables.splitlines())
+
+
+@pytest.mark.parametrize("columns", [60, 80, 130])
+def test_long_labels_are_told_apart(doctor, tmp_path, monkeypatch, columns):
+    """On a terminal by their ends; the page has them and the texts whole."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(suspect_labels, "_MOST_SHOWN", 3)
+    names = {"a": "card_payment_fee_charged", "b": "card_payment_wrong_exchange_rate"}
+    rows = [line[:-1] + names[line[-1]] for line in sound(200)]
+    for n in range(0, 10, 2):
+        rows[n] = rows[n].partition("\t")[0] + "\t" + names["b"]
+    page = tmp_path / "page.html"
+    code, out = doctor("--check_labels=true", f"--html={page}", train=rows)
+    assert code == 0
+    table = out.partition("labels that look wrong")[2].partition("\nlooked for")[0]
+    lines = [line for line in table.splitlines() if "train.tsv:" in line]
+    assert max(map(len, table.splitlines())) <= columns and len(lines) == 3
+    for line in lines:
+        _, own, said, probability, *_ = line.split()
+        assert names["b"].endswith(own.strip("."))
+        assert names["a"].endswith(said.strip(".")) and float(probability) > 0.3
+    assert "and 2 more; --html=NAME.html" in table
+    cells = re.findall("<tr>(.*?)</tr>", page.read_text(encoding="utf-8"))
+    cells = [re.findall("<td[^>]*>(.*?)</td>", line) for line in cells]
+    found = {int(row[0].rpartition(":")[2]): row[1:] for row in cells if len(row) == 5}
+    assert {*found} == {*range(1, 11, 2)}
+    for line, (own, said, _, text) in found.items():
+        assert (own, said) == (names["b"], names["a"])
+        assert text == rows[line - 1].partition("\t")[0]
+
+
+def test_sentences_of_the_page_are_no_aligned_lines(doctor, tmp_path):
+    page = tmp_path / "page.html"
+    doctor(f"--html={page}", "--check_labels=true", train=sound(80))
+    blocks = re.findall("<pre>(.*?)</pre>", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks and not [block for block in blocks if "checked" in block]
+    assert not [block for block in blocks if "no label looks wrong" in block]
 
 
 def test_rows_command_no_terminal(doctor):

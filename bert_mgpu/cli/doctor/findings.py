@@ -34,10 +34,12 @@ class Findings:
         self._sections: list[tuple[str, str]] = []
         self._problems: list[str] = []
 
-    def show(self, title: str, text: str) -> None:
-        """Prints a text of aligned lines; the page shows it under the title."""
+    def show(self, title: str, text: str, page: str | None = None) -> None:
+        """Prints a text of aligned lines; the page shows it, or `page`, which is HTML,
+        under the title.
+        """
         print(f"\n{text}" if self._sections else text)
-        self._sections.append((title, html.lines(text)))
+        self._sections.append((title, html.lines(text) if page is None else page))
 
     def list_problems(self, lines: Sequence[str]) -> None:
         """Prints what is wrong with the rows, or that nothing is."""

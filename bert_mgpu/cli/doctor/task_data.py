@@ -31,6 +31,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import check_writable
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import UTF_8
+from bert_mgpu.evaluation import html
 from bert_mgpu.tasks import data_checks, registry, sources
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import TaskFiles
@@ -123,13 +124,15 @@ def _report(config: TaskDataConfig) -> None:
     unknown = _unknown_words(known, sets) if known else []
     text = _shown_words(unknown) if known else _NO_MODEL
     columns = terminal.narrow(sys.stdout)
-    findings.show("vocabulary", "\n".join(terminal.wrap(text, columns)))
+    wrapped = "\n".join(terminal.wrap(text, columns))
+    findings.show("vocabulary", wrapped, html.note(text))
     plain = known and plain_characters(known, _signs_to_mend(unknown, files)) or {}
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
     if config.check_labels:
         doubted = suspect_labels.SuspectLabels(sets, family, files)
-        findings.show("labels that look wrong", "\n".join(doubted.lines))
+        shown = doubted.text(terminal.columns_of(sys.stdout))
+        findings.show("labels that look wrong", shown, doubted.page())
         warnings += doubted.warnings()
     warnings += _signs(unknown, plain, copied=not family.has_windows)
     warnings += near_rows.warnings(near_rows.find(sets))

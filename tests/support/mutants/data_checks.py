@@ -9,6 +9,7 @@ _ROWS, _DOCTOR_TEST = "cli/doctor/near_rows.py", "cli/test_doctor_data.py"
 _COPIES_TEST = "cli/test_mended_copies.py"
 _WRONG = "tasks/classification/wrong_labels.py"
 _WRONG_TEST = "tasks/classification/test_wrong_labels.py"
+_SUSPECTS = "cli/doctor/suspect_labels.py"
 _COPIES, _SIGNS = "cli/doctor/repaired_files.py", "cli/doctor/plain_characters.py"
 
 # fmt: off
@@ -49,7 +50,7 @@ MUTANTS: list[Mutant] = [
            _WRONG_TEST),
     Mutant("a pair is read as two texts", _WRONG,
            "[first.multiply(second), apart, first, second]", "[first, second]", _WRONG_TEST),
-    Mutant("a model that learns nothing doubts labels", "cli/doctor/suspect_labels.py",
+    Mutant("a model that learns nothing doubts labels", _SUSPECTS,
            "self._all.right > self._all.most_common", "True", _DOCTOR_TEST),
     Mutant("a row of two labels is a repeated one", _COPIES,
            "elif (key, repr(example.label)) in labels:", "elif key in {k for k, _ in labels}:",
@@ -106,6 +107,17 @@ MUTANTS: list[Mutant] = [
     Mutant("signs that the vocabulary has are unknown", "text/vocab_coverage.py",
            "for sign in unknown\n", "for sign in _PLAIN\n",
            "text/test_vocab_coverage.py signs"),
+    Mutant("labels lose their ends", _SUSPECTS,
+           "terminal.cut_front(cell, n) for", "terminal.fit(cell, n) for",
+           f"{_DOCTOR_TEST} long_labels"),
+    Mutant("doubtful labels are 80 columns wide", "cli/doctor/task_data.py",
+           "doubted.text(terminal.columns_of(sys.stdout))", "doubted.text(80)",
+           f"{_DOCTOR_TEST} long_labels"),
+    Mutant("the page has the first doubtful labels alone", _SUSPECTS,
+           "self.cells(len(self.found))", "self.cells(_MOST_SHOWN)",
+           f"{_DOCTOR_TEST} long_labels"),
+    Mutant("sentences of the doctor's page do not wrap", "cli/doctor/task_data.py",
+           "wrapped, html.note(text)", "wrapped", f"{_DOCTOR_TEST} sentences"),
     Mutant("the doctor's page has no problems", "cli/doctor/findings.py",
            "self._problems = [*lines]", "pass", f"{_DOCTOR_TEST} page"),
     Mutant("the doctor's page lacks the last table", "cli/doctor/findings.py",
