@@ -79,6 +79,7 @@ class LabelIssues(NamedTuple):
     right: float  # the share of these rows whose label it predicts
     most_common: float  # the share of these rows with the most common label
     found: list[LabelIssue]
+    needed: int  # different texts of a label, to learn it; two labels need them
 
 
 def warnings(

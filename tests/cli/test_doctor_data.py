@@ -15,6 +15,35 @@ def test_nothing_is_said_of_sound_rows(doctor):
     assert "looked for: lines that cannot be read, " in out
 
 
+def test_what_was_not_looked_for_is_not_said(doctor, tmp_path):
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    tokens, labels = ("truncated texts", "unknown words"), ("doubtful labels",)
+
+    def said(*flags):
+        _, out = doctor(*flags, train=sound(80))
+        return " ".join(out.partition("looked for:")[2].split())
+
+    for flags, looked_for in [
+        ([], ()),
+        ([f"--vocab_file={vocab}"], tokens),
+        (["--check_labels=true"], labels),
+        ([f"--vocab_file={vocab}", "--check_labels=true"], tokens + labels),
+    ]:
+        text = said(*flags)
+        assert "rows without text" in text
+        assert {word for word in tokens + labels if word in text} == {*looked_for}
+
+
+def test_labels_of_few_texts_cannot_be_checked(doctor):
+    rows = [*sound(18), *[line[:-1] + "c" for line in sound(9, 50)]]
+    _, out = doctor("--check_labels=true", train=rows)
+    text = " ".join(out.split())
+    said = "cannot check labels: fewer than two labels have 10 different texts or more"
+    assert said in text and "0 rows" not in text
+    assert "doubtful labels" not in text
+
+
 def test_many_sets_have_several_tables(doctor, tmp_path):
     names = [f"set{number}" for number in range(5)]
     for number, name in enumerate(names):

@@ -10,12 +10,6 @@ from bert_mgpu.core import files, terminal
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.evaluation import html
 
-_LOOKED_FOR = (
-    "looked for: lines that cannot be read, rows without text, truncated texts,"
-    " unknown words, duplicate and near-duplicate texts within and across files, and"
-    " doubtful labels"
-)
-
 
 def check_page(path: pathlib.Path) -> None:
     """Raises UserError if a file that is not an HTML page would be overwritten."""
@@ -33,6 +27,7 @@ class Findings:
     def __init__(self) -> None:
         self._sections: list[tuple[str, str]] = []
         self._problems: list[str] = []
+        self._looked_for = ""
 
     def show(self, title: str, text: str, page: str | None = None) -> None:
         """Prints a text of aligned lines; the page shows it, or `page`, which is HTML,
@@ -41,10 +36,11 @@ class Findings:
         print(f"\n{text}" if self._sections else text)
         self._sections.append((title, html.lines(text) if page is None else page))
 
-    def list_problems(self, lines: Sequence[str]) -> None:
+    def list_problems(self, lines: Sequence[str], looked_for: Sequence[str]) -> None:
         """Prints what is wrong with the rows, or that nothing is."""
+        self._looked_for = f"looked for: {', '.join(looked_for)}"
         columns = terminal.columns_of(sys.stdout)
-        print("\n" + "\n".join(terminal.hanging(_LOOKED_FOR, columns, 2)))
+        print("\n" + "\n".join(terminal.hanging(self._looked_for, columns, 2)))
         print("problems:" if lines else "no problems found")
         # Wrapped only on a terminal: elsewhere, programs may read the lines.
         for line in map(terminal.visible, lines):
@@ -60,7 +56,7 @@ class Findings:
             if count
             else "no problems found"
         )
-        told = [*self._problems, _LOOKED_FOR]
+        told = [*self._problems, self._looked_for]
         top = html.verdict(said, told, good=not count)
         files.write_text(path, html.page(title, top=top, sections=self._sections))
         print(f"\nwrote {path}")

@@ -27,12 +27,12 @@ class SuspectLabels:
             (read, example) for read in labelled for example in read.examples
         ]
         self._all = family.doubts(files, [example for _, example in self._rows])
-        self._learns = self._all.right > self._all.most_common
+        self.learns = self._all.right > self._all.most_common
 
     @property
     def found(self) -> list[LabelIssue]:
         """Empty if the model is no better than always giving the most common label."""
-        return self._all.found if self._learns else []
+        return self._all.found if self.learns else []
 
     def text(self, columns: int) -> str:
         """What was found, and the most doubtful labels as a table, for a terminal."""
@@ -54,8 +54,13 @@ class SuspectLabels:
     @property
     def _said(self) -> str:
         known = self._all
+        if not known.rows:
+            return (
+                "cannot check labels: fewer than two labels have"
+                f" {known.needed} different texts or more"
+            )
         scores = f"{known.right:.1%} of {known.rows} rows"
-        if not self._learns:
+        if not self.learns:
             return (
                 f"cannot check labels: a quick model, right on {scores}, is no better"
                 f" than always the most common label ({known.most_common:.1%})"

@@ -48,6 +48,12 @@ from bert_mgpu.text.vocab_coverage import (
 _MOST_UNKNOWN = 20  # words that are shown
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _NO_LIMIT, _NO_ID = 10**6, -1
+_ALWAYS = (  # what the doctor looks for
+    "lines that cannot be read",
+    "rows without text",
+    "duplicate and near-duplicate texts within and across files",
+)
+_WITH_TOKENS = ("truncated texts", "unknown words")
 _NO_MODEL = (
     "tokens, truncation and unknown words are not checked: pass --init_checkpoint, or"
     " --vocab_file"
@@ -129,15 +135,17 @@ def _report(config: TaskDataConfig) -> None:
     plain = known and plain_characters(known, _signs_to_mend(unknown, files)) or {}
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
+    looked_for = [*_ALWAYS, *_WITH_TOKENS] if known else [*_ALWAYS]
     if config.check_labels:
         doubted = suspect_labels.SuspectLabels(sets, family, files)
         shown = doubted.text(terminal.columns_of(sys.stdout))
         findings.show("labels that look wrong", shown, doubted.page())
         warnings += doubted.warnings()
+        looked_for += ["doubtful labels"] * doubted.learns
     warnings += _signs(unknown, plain, copied=not family.has_windows)
     warnings += near_rows.warnings(near_rows.find(sets))
     lines = [line for read in sets for line in read.problems] + warnings
-    findings.list_problems(lines)
+    findings.list_problems(lines, looked_for)
     if config.html:
         title = f"{config.task_name}: {config.data_dir}"
         findings.write(pathlib.Path(config.html), title)
