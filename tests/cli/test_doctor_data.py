@@ -35,6 +35,20 @@ def test_what_was_not_looked_for_is_not_said(doctor, tmp_path):
         assert {word for word in tokens + labels if word in text} == {*looked_for}
 
 
+def test_words_are_counted_without_special_tokens(doctor, tmp_path):
+    """As of a text alone, so of two: [CLS] and [SEP] are no words."""
+    rows = [f"{'yes ' * 12}{n}.\tno no {n}\t{'ab'[n % 2]}" for n in range(10, 50)]
+
+    def longest(*flags):
+        _, out = doctor(*flags, train=rows)
+        (line,) = [line for line in out.splitlines() if "100 % have" in line]
+        assert "words per example" in line
+        return line.split()[-1]
+
+    assert longest() == "14"
+    assert longest("--text_b_column=1", "--label_column=2") == "17"
+
+
 def test_labels_of_few_texts_cannot_be_checked(doctor):
     rows = [*sound(18), *[line[:-1] + "c" for line in sound(9, 50)]]
     _, out = doctor("--check_labels=true", train=rows)

@@ -31,6 +31,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import check_writable
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import UTF_8
+from bert_mgpu.data.cache import length_notes
 from bert_mgpu.evaluation import html
 from bert_mgpu.tasks import data_checks, registry, sources
 from bert_mgpu.tasks.data_checks import CheckedSet
@@ -231,7 +232,10 @@ def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
     features = [each.features for each in sets]
     lines = [["", *(each.split for each in sets)]]
     lines.append(["rows", *(str(len(each.first_rows)) for each in features)])
-    percentiles = [each.notes["length_percentiles"] for each in features]
+    notes = [each.notes for each in features]
+    if not longest:  # no row is cut: one row for each example
+        notes = [length_notes(each.text_lengths, 0) for each in sets]
+    percentiles = [each["length_percentiles"] for each in notes]
     for percent in percentiles[0]:
         values = [str(each[percent]) for each in percentiles]
         what = "tokens" if longest else "words"
