@@ -6,6 +6,7 @@ import re
 import pytest
 
 from bert_mgpu.cli.doctor import suspect_labels
+from bert_mgpu.evaluation import html as html_lib
 from tests.support.doctored import LONG, problems, sound
 
 
@@ -202,7 +203,7 @@ def test_the_page_has_what_is_printed(doctor, tmp_path):
     train = tmp_path / "data" / "train.tsv"
     before = train.read_bytes()
     code, out = doctor(f"--html={train}", train=sound(40))
-    assert code == 2 and "exists and is not an HTML page: pass another name" in out
+    assert code == 2 and "exists and is no page of bert_mgpu doctor data" in out
     assert train.read_bytes() == before
 
 
@@ -217,3 +218,13 @@ def test_a_page_that_cannot_be_written_is_told_of_first(doctor, tmp_path):
     (tmp_path / "file").write_text("x")
     code, out = doctor(f"--html={tmp_path}/file/page.html", train=sound(9))
     assert code == 2 and "per example" not in out and f"{tmp_path}/file" in out
+
+
+def test_a_folder_and_the_page_of_a_run_are_no_page_of_the_doctor(doctor, tmp_path):
+    report = tmp_path / "report.html"
+    report.write_text(html_lib.page("A run", top="", sections=[]))
+    before = report.read_bytes()
+    for path, said in [(tmp_path, "a folder: "), (report, "exists and is no page of ")]:
+        code, out = doctor(f"--html={path}", train=sound(9))
+        assert code == 2 and f"error: --html={path}: {said}" in out
+        assert out.count("\n") == 1 and report.read_bytes() == before

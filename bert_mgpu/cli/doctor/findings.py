@@ -10,14 +10,20 @@ from bert_mgpu.core import files, terminal
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.evaluation import html
 
+# A page begins with this, by which a later check knows that it may replace it.
+_MARK = f"{html.DOCTYPE}\n<!-- bert_mgpu doctor data -->"
+
 
 def check_page(path: pathlib.Path) -> None:
-    """Raises UserError if a file that is not an HTML page would be overwritten."""
+    """Raises UserError for a folder, and for a file that is no page of the doctor."""
+    if path.is_dir():
+        raise UserError(f"--html={path}: a folder: pass the name of a file")
     if path.is_file() and path.stat().st_size:
         with path.open("rb") as file:
-            if file.read(len(html.DOCTYPE)).decode("latin-1") != html.DOCTYPE:
+            if file.read(len(_MARK)).decode("latin-1") != _MARK:
                 raise UserError(
-                    f"--html={path}: exists and is not an HTML page: pass another name"
+                    f"--html={path}: exists and is no page of bert_mgpu doctor data:"
+                    " pass another name"
                 )
 
 
@@ -58,5 +64,6 @@ class Findings:
         )
         told = [*self._problems, self._looked_for]
         top = html.verdict(said, told, good=not count)
-        files.write_text(path, html.page(title, top=top, sections=self._sections))
+        page = html.page(title, top=top, sections=self._sections)
+        files.write_text(path, page.replace(html.DOCTYPE, _MARK, 1))
         print(f"\nwrote {path}")

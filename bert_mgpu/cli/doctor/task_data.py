@@ -83,8 +83,8 @@ def _report(config: TaskDataConfig) -> None:
     if target:
         repaired_files.check(target)
     if config.html:
-        check_writable(pathlib.Path(config.html), "html")
         findings_lib.check_page(pathlib.Path(config.html))
+        check_writable(pathlib.Path(config.html), "html")
     files, known = registry.find_task_files(config), _tokenizer(config)
     if known is None:  # tokens cannot be counted
         config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
