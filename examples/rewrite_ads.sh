@@ -5,13 +5,14 @@
 #   bash examples/rewrite_ads.sh                   # about 5 minutes on two cores
 #   ADS=ads.tsv NEW=new.txt MODEL=model OUT=out_ads bash examples/rewrite_ads.sh
 #
-# Your own ADS has the columns ad and product, which is read with the ad; NEW has an ad
-# per line. Ads are cut into segments at 。！!？，： only. See docs/rewriting.md.
-# Arguments are more flags of both trainings, such as --precision=bfloat16.
+# Your own ADS has the columns ad and product, which is read with the ad; it needs NEW,
+# which has an ad per line. Ads are cut into segments at 。！!？，： only. See
+# docs/rewriting.md. Arguments are more flags of both trainings, such as
+# --precision=bfloat16.
 set -euo pipefail
 DEMO=${DEMO:-demo}
 ADS=${ADS:-}                 # generated unless given
-NEW=${NEW:-$DEMO/ads/new.txt}
+NEW=${NEW:-}                 # generated with ADS
 MODEL=${MODEL:-$DEMO/model}  # a folder with weights, config and vocab.txt
 OUT=${OUT:-$DEMO/rewritten_ads}
 N_GPUS=${N_GPUS:-1}
@@ -22,10 +23,14 @@ EPOCHS=${EPOCHS:-2}
 PYTHON=${PYTHON:-.venv/bin/python}
 cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
 
+if [[ $ADS$NEW && ! -f $NEW ]]; then
+  echo "error: NEW=$NEW: no such file: pass one of new ads to rewrite, an ad per line" >&2
+  exit 2
+fi
 if [[ ! $ADS ]]; then
   "$PYTHON" examples/demo_data.py "$DEMO"
   "$PYTHON" examples/drawn_sets.py "$DEMO"
-  ADS=$DEMO/ads/ads.tsv
+  ADS=$DEMO/ads/ads.tsv NEW=${NEW:-$DEMO/ads/new.txt}
 fi
 
 # 1. The bank, and rows that ask whether a phrase belongs in a slot.

@@ -30,7 +30,7 @@ from bert_mgpu.config.rewrite_data import RewriteDataConfig
 from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
-from bert_mgpu.core.units import duration_text
+from bert_mgpu.core.units import counted, duration_text
 from bert_mgpu.data import columns
 from bert_mgpu.data_prep import candidates, corpus, phrase_mining, rewrite_data
 from bert_mgpu.data_prep.ad_files import AdColumns
@@ -136,22 +136,22 @@ def _report(
     """What was read and written, one line each."""
     rows = counts.rows
     repeated = counts.ads - counts.distinct
-    yield f"ads: {counts.ads}" + f", {repeated} repeated ones left out" * bool(repeated)
+    yield f"ads: {counts.ads}" + f", repeated and left out: {repeated}" * bool(repeated)
     for key, why in phrase_mining.LEFT_OUT.items():
         if rows[key]:
-            yield f"ads that give no rows: {rows[key]}, as they {why}"
+            yield f"ads that give no rows: {rows[key]} with {why}"
     yield f"phrases: {counts.phrases}"
     if rows["candidates"]:
-        yield f"wrote {output_dir / candidates.OUTPUT}: {rows['candidates']} rows"
+        count = counted(rows["candidates"], "row")
+        yield f"wrote {output_dir / candidates.OUTPUT}: {count}"
     else:
-        yield f"train: {rows['ads_train']} ads, dev: {rows['ads_dev']}, none in both"
+        train = counted(rows["ads_train"], "ad")
+        yield f"train: {train}, dev: {rows['ads_dev']}, none in both"
         for output, name in rewrite_data.ROWS.items():
-            yield f"wrote {output_dir / name}: {rows[output]} rows"
+            yield f"wrote {output_dir / name}: {counted(rows[output], 'row')}"
         if rows["copied"]:
-            yield (
-                f"not in infill.txt: {rows['copied']} segments that also occur"
-                " elsewhere in their ad"
-            )
+            count = counted(rows["copied"], "segment")
+            yield f"not in infill.txt: {count}, found elsewhere in the same ad too"
     yield f"time: {duration_text(seconds)}"
 
 

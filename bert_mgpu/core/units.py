@@ -1,4 +1,4 @@
-"""Sizes of memory and durations as text."""
+"""Sizes of memory, durations and counts as text."""
 
 from __future__ import annotations
 
@@ -28,3 +28,8 @@ def clock_text(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things, as "1 row" or "20 rows"."""
+    return f"{count} {noun}{'s' * (count != 1)}"

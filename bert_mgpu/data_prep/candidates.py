@@ -14,11 +14,8 @@ from bert_mgpu.data_prep import ad_files, phrase_mining, rewrite_data
 from bert_mgpu.data_prep.ad_files import AdBlock, AdStore
 from bert_mgpu.data_prep.phrase_mining import Cutting, Phrase
 from bert_mgpu.data_prep.rewrite_data import AdSource, RewriteCounts
-from bert_mgpu.data_prep.rewrite_pairs import (
-    BlockRows,
-    Negatives,
-    PhraseSource,
-)
+from bert_mgpu.data_prep.rewrite_pairs import BlockRows, Negatives, PhraseSource
+from bert_mgpu.text import ad_segments
 
 OUTPUT = "candidates.txt"
 _SORTED = 1 << 17  # phrases sorted in memory at once
@@ -104,6 +101,7 @@ def _texts(bank: str, cutting: Cutting) -> Iterator[str]:
         text = line.partition("\t")[0].strip()
         is_header = number == 1 and line.split("\t") == list(phrase_mining.COLUMNS)
         segments = cutting.segments(text)
-        is_segment = len(segments) == 1 and segments[0].text == text
-        if is_segment and not is_header and cutting.fits(segments[0]):
+        if is_header or len(segments) != 1 or ad_segments.has_slot(text, segments):
+            continue
+        if segments[0].text == text and cutting.fits(segments[0]):
             yield text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
+import sys
 
 from bert_mgpu.config.learn_vocab import LearnVocabConfig
 from bert_mgpu.core import files, terminal
@@ -65,16 +67,19 @@ def _made(
 ) -> list[str]:
     """Lines about what the vocabulary consists of; size: its number of tokens."""
     casing = "uncased" if config.do_lower_case else "cased"
+    columns = terminal.narrow(sys.stdout)
     lines = terminal.wrap(
         f"vocabulary: {size:,} tokens, {casing}: {config.unused} free places [unusedN],"
         f" {len(alphabet.characters):,} characters, {len(alphabet.letters):,} of them"
-        f" also with ##, {pieces:,} longer pieces:"
+        f" also with ##, {pieces:,} longer pieces:",
+        columns,
     )
-    lines.append(f"  {terminal.cut_front(str(config.vocab_file), terminal.WIDTH - 2)}")
+    lines.append(f"  {terminal.cut_front(str(config.vocab_file), columns - 2)}")
     if size < config.vocab_size:
         lines += terminal.wrap(
             f"No more pieces occur {config.min_count} times or more:"
-            f" {config.vocab_size:,} tokens need more text, or a smaller --min_count."
+            f" {config.vocab_size:,} tokens need more text, or a smaller --min_count.",
+            columns,
         )
     return lines
 
@@ -85,20 +90,25 @@ def _forgotten(counts: WordCounts) -> list[str]:
     return terminal.wrap(
         "There were too many different words to count all of them at once: those that"
         f" occur at most {counts.words.missed} times may be missing. The counts of"
-        " characters are exact."
+        " characters are exact.",
+        terminal.narrow(sys.stdout),
     )
 
 
 def _next_steps(config: LearnVocabConfig, size: int) -> list[str]:
     casing = "" if config.do_lower_case else " --do_lower_case=false"
+    texts, vocab = (shlex.quote(str(n)) for n in (config.input_file, config.vocab_file))
     return [
         "",
-        "To train a model from scratch, write a bert_config.json with its sizes",
-        f'and "vocab_size": {size}, and type',
+        *terminal.wrap(
+            "To train a model from scratch, write a bert_config.json with its sizes and"
+            f' "vocab_size": {size}, and type',
+            terminal.narrow(sys.stdout),
+        ),
         f"  python data_prep/create_pretraining_data.py{casing} \\",
-        f"    --input_file='{config.input_file}' \\",
-        f"    --vocab_file={config.vocab_file} --output_file=corpus.tfrecord",
+        f"    --input_file={texts} \\",
+        f"    --vocab_file={vocab} --output_file=corpus.tfrecord",
         f"  python run_pretraining_mgpu.py{casing} --do_train=true \\",
-        f"    --bert_config_file=bert_config.json --vocab_file={config.vocab_file} \\",
+        f"    --bert_config_file=bert_config.json --vocab_file={vocab} \\",
         "    --input_file=corpus.tfrecord --output_dir=pretrained",
     ]

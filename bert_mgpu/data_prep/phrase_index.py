@@ -119,28 +119,51 @@ class PhraseIndex:
         high = max(0, min(longest, LONGEST))
         return self._starts[low], self._starts[high + 1]
 
-    def draw(
-        self,
-        bounds: tuple[int, int],
-        words: Iterable[int],
-        *,
-        is_taken: Callable[[str], bool],
-    ) -> str | None:
-        """A random phrase of a range of numbers that is not taken; None if all are.
+
+class PhraseDraws:
+    """Random draws from an index, in which no phrase comes twice.
+
+    Each phrase is read and checked at most once, however many are drawn.
+    """
+
+    def __init__(self, index: PhraseIndex, is_taken: Callable[[str], bool]) -> None:
+        """is_taken: whether a phrase cannot be drawn."""
+        self._index = index
+        self._is_taken = is_taken
+        # A phrase that has been drawn or is taken -> a later one that may be free.
+        self._later: dict[int, int] = {}
+
+    def draw(self, bounds: tuple[int, int], words: Iterable[int]) -> str | None:
+        """A random phrase of a range of numbers; None if there is none left.
 
         words: random numbers below 2^32, one per try; then the phrases after the last
-        one drawn are tried in turn.
+        one tried are tried in turn.
         """
         first, after = bounds
-        if first >= after:
-            return None
         number = first
-        for word in words:
-            number = first + (word * (after - first) >> 32)
-            if not is_taken(text := self[number]):
-                return text
-        for step in range(1, after - first):
-            text = self[first + (number - first + step) % (after - first)]
-            if not is_taken(text):
-                return text
+        if first < after:
+            for word in words:
+                number = first + (word * (after - first) >> 32)
+                if (text := self._take(number)) is not None:
+                    return text
+        for start in (number, first):
+            while (number := self._first_free(start)) < after:
+                if (text := self._take(number)) is not None:
+                    return text
         return None
+
+    def _take(self, number: int) -> str | None:
+        if number in self._later:
+            return None
+        self._later[number] = number + 1
+        text = self._index[number]
+        return None if self._is_taken(text) else text
+
+    def _first_free(self, number: int) -> int:
+        """The first number from this one on that may be free."""
+        passed = list[int]()
+        while (later := self._later.get(number)) is not None:
+            passed.append(number)
+            number = later
+        self._later.update(dict.fromkeys(passed, number))  # the way is short next time
+        return number

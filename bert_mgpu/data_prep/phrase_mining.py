@@ -23,11 +23,13 @@ from bert_mgpu.text.ad_segments import AdSegment
 
 _FAN_IN = 128  # runs merged at once, within the limit of open files per process
 _RARE = 64  # phrases that occur less often are sorted on disk
-# Why an ad has no slots -> what a message says of such ads.
+MOST_SEGMENTS = 100  # the rows of each segment hold the whole ad
+# Why an ad has no slots -> what a message says that it has.
 LEFT_OUT = {
-    "one_segment": "have fewer than two segments",
-    "unfit": "have no segment of --min_segment to --max_segment characters",
-    "with_slot": "hold [SLOT] or a segment of quotation marks alone",
+    "one_segment": "fewer than two segments",
+    "too_many": f"more than {MOST_SEGMENTS} segments",
+    "unfit": "no segment of --min_segment to --max_segment characters",
+    "with_slot": "[SLOT] or a segment of quotation marks alone",
 }
 COLUMNS = ("phrase", "count", "ads", "first", "middle", "last", "beside_main")
 
@@ -50,6 +52,8 @@ class Cutting(NamedTuple):
         cut = self.segments(ad)
         if len(cut) < 2:
             return [], "one_segment"
+        if len(cut) > MOST_SEGMENTS:
+            return [], "too_many"
         if ad_segments.has_slot(ad, cut):
             return [], "with_slot"
         fitting = list(filter(self.fits, cut))
@@ -108,12 +112,13 @@ def _counts_of(ad: Ad, cutting: Cutting) -> dict[str, list[int]]:
     counts: dict[str, list[int]] = {}
     cut = cutting.segments(ad.text)
     for number, segment in enumerate(cut):
-        if cutting.fits(segment):
+        if cutting.fits(segment) and not ad_segments.has_slot(segment.text, [segment]):
             place = 0 if number == 0 else 2 if number == len(cut) - 1 else 1
             counts.setdefault(segment.text, [0] * 4)[place] += 1
     if ad.main:
         for text in ad_segments.beside(ad.text, ad.main, cutting.delimiters) or ():
-            counts.setdefault(text, [0] * 4)[3] += 1
+            if not ad_segments.has_slot(text, cutting.segments(text)):
+                counts.setdefault(text, [0] * 4)[3] += 1
     return counts
 
 

@@ -216,18 +216,18 @@ def check_rows(source: AdSource, ads: int, counts: collections.Counter[str]) -> 
     """Raises UserError if there are no rows, or none to train on."""
     if not counts["ads_train"] + counts["ads_dev"]:
         reasons = [
-            f"{counts[key]} {why}"
+            f"{counts[key]} with {why}"
             for key, why in phrase_mining.LEFT_OUT.items()
             if counts[key]
         ]
         raise UserError(
-            f"{source.files[0]}: {ads} different ads, but none gives a row:"
-            f" {', '.join(reasons)}: check --ad_column and --delimiters"
+            f"{source.files[0]}: no ad gives a row: {', '.join(reasons)}: check"
+            " --ad_column and --delimiters"
         )
     if not counts["ads_train"]:
         raise UserError(
-            f"{source.files[0]}: all of {ads} different ads are of the dev set: pass"
-            " more ads or --dev_share=0"
+            f"{source.files[0]}: different ads: {ads}, all of the dev set: pass more"
+            " ads or --dev_share=0"
         )
 
 

@@ -19,14 +19,14 @@ from bert_mgpu.core.errors import UserError, shortened
 from bert_mgpu.core.rng import philox
 from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.data_prep.ad_files import Ad, AdBlock, AdStore
-from bert_mgpu.data_prep.phrase_index import PhraseIndex
+from bert_mgpu.data_prep.phrase_index import PhraseDraws, PhraseIndex
 from bert_mgpu.data_prep.phrase_mining import Cutting
 from bert_mgpu.data_prep.phrase_neighbours import Neighbours
 from bert_mgpu.text import ad_segments
 from bert_mgpu.text.ad_segments import AdSegment
 
 _TRIES = philox.PER_COUNT  # random phrases to try before those that follow
-_ADS = 64  # ads whose random numbers are drawn together
+_AT_ONCE = 64  # ads whose random numbers are drawn together, for one negative
 _WITHIN = 2  # characters by which similar lengths differ
 _SPARE = 32  # extra neighbours, since some may be phrases of the ad
 KINDS = ("random", "length", "near")
@@ -50,26 +50,10 @@ class PhraseSource(NamedTuple):
     ) -> list[str]:
         """At most `count` phrases of similar length, the most similar first."""
         assert self.near is not None
-        bounds = self.phrases.of_lengths(len(phrase) - _WITHIN, len(phrase) + _WITHIN)
+        bounds = self._of_similar_length(phrase, _WITHIN)
         numbers = self.near.of(phrase, bounds, count + _SPARE)
         texts = (self.phrases[number] for number in numbers)
         return list(itertools.islice(itertools.filterfalse(is_taken, texts), count))
-
-    def of_length(
-        self, phrase: str, words: list[int], *, is_taken: Callable[[str], bool]
-    ) -> str | None:
-        """A random phrase of similar length, from a wider range if there is none."""
-        within = _WITHIN
-        while True:
-            bounds = self.phrases.of_lengths(len(phrase) - within, len(phrase) + within)
-            text = self.phrases.draw(bounds, words, is_taken=is_taken)
-            if text is not None or bounds == (0, len(self.phrases)):
-                return text
-            within *= 2
-
-    def any(self, words: list[int], *, is_taken: Callable[[str], bool]) -> str | None:
-        """A random phrase."""
-        return self.phrases.draw((0, len(self.phrases)), words, is_taken=is_taken)
 
     def draw(
         self,
@@ -79,26 +63,32 @@ class PhraseSource(NamedTuple):
         *,
         is_taken: Callable[[str], bool],
     ) -> list[str]:
-        """As many phrases as wanted, or as many as there are.
+        """As many phrases as wanted, or as many as there are, each once.
+
+        Those of similar length come from a wider range only where there are no more.
 
         words: random numbers below 2^32 for each phrase.
         """
-        drawn: list[str] = []
-
-        def cannot(text: str) -> bool:
-            return text in drawn or is_taken(text)
-
+        drawn: dict[str, None] = {}  # in order
         if negatives.kind == "near":
-            drawn += self.nearest(phrase, negatives.wanted, is_taken=is_taken)
+            near = self.nearest(phrase, negatives.wanted, is_taken=is_taken)
+            drawn.update(dict.fromkeys(near))
+        draws = PhraseDraws(self.phrases, lambda text: text in drawn or is_taken(text))
+        everything = 0, len(self.phrases)
+        bounds, within = everything, _WITHIN
+        if negatives.kind != "random":
+            bounds = self._of_similar_length(phrase, within)
         for own in words[len(drawn) : negatives.wanted]:
-            if negatives.kind == "random":
-                text = self.any(own, is_taken=cannot)
-            else:
-                text = self.of_length(phrase, own, is_taken=cannot)
+            while (text := draws.draw(bounds, own)) is None and bounds != everything:
+                within *= 2  # also for the draws that follow: this range has none left
+                bounds = self._of_similar_length(phrase, within)
             if text is None:
                 break
-            drawn.append(text)
-        return drawn
+            drawn[text] = None
+        return [*drawn]
+
+    def _of_similar_length(self, phrase: str, within: int) -> tuple[int, int]:
+        return self.phrases.of_lengths(len(phrase) - within, len(phrase) + within)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,23 +107,23 @@ class RowMaker:
         ads, hashes = self.store.of_block(block)
         is_dev = self.cutting.is_dev(hashes).tolist()
         with BlockRows(block, self.has_hint) as rows:
-            for first in range(0, len(ads), _ADS):
-                here = slice(first, first + _ADS)
+            at_once = max(1, _AT_ONCE // self.negatives.wanted)
+            for first in range(0, len(ads), at_once):
+                here = slice(first, first + at_once)
                 cuts = [rows.slots_of(ad, self.cutting) for ad in ads[here]]
                 words = self._words(hashes[here], max(map(len, cuts)))
                 group = zip(ads[here], cuts, is_dev[here], words, strict=True)
                 for ad, cut, dev, own in group:
                     self._add(rows, ad, cut, is_dev=dev, words=own)
 
-    def _words(self, hashes: np.ndarray, slots: int) -> list[list[list[int]]]:
-        """Random numbers below 2^32 for each ad and each negative of its slots."""
+    def _words(self, hashes: np.ndarray, slots: int) -> np.ndarray:
+        """Random numbers below 2^32 for each negative: uint64 [ads, negatives, 4]."""
         count = slots * self.negatives.wanted
         drawn = philox.words_of_each(
             self.cutting.seed, philox.Purpose.ADS, hashes, count=1 + count
         )
         # The first counter decides whether an ad is a train or a dev ad (`is_dev`).
-        words = drawn[:, philox.PER_COUNT :].reshape(len(hashes), count, _TRIES)
-        return words.tolist()
+        return drawn[:, philox.PER_COUNT :].reshape(len(hashes), count, _TRIES)
 
     def _add(
         self,
@@ -142,11 +132,11 @@ class RowMaker:
         slots: list[AdSegment],
         *,
         is_dev: bool,
-        words: list[list[int]],
+        words: np.ndarray,
     ) -> None:
         each = self.negatives.wanted
         for number, slot in enumerate(slots):
-            own = words[number * each : (number + 1) * each]
+            own = words[number * each : (number + 1) * each].tolist()
             others = self._others(ad.text, slot.text, is_dev, words=own)
             left = ad_segments.without(ad.text, slot, self.cutting.delimiters)
             rows.add_slot(ad, slot, others, left=left, is_dev=is_dev)

@@ -1,7 +1,8 @@
-"""Reports on a corpus and a vocabulary: plain lines of at most 80 columns."""
+"""Reports on a corpus and a vocabulary: lines of at most 80 columns."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 from bert_mgpu.core import terminal
@@ -38,7 +39,7 @@ def corpus_lines(rows: int, files: Sequence[str], sampled: str = "") -> list[str
     count = f"{len(files)} file{'s' * (len(files) > 1)}"
     lines = [f"text: {rows:,} lines{sampled} of {count}:"]
     for path in files[:_FILES]:
-        lines.append(f"  {terminal.cut_front(path, terminal.WIDTH - 2)}")
+        lines.append(f"  {terminal.cut_front(path, terminal.narrow(sys.stdout) - 2)}")
     if len(files) > _FILES:
         lines.append(f"  and {len(files) - _FILES} more")
     return lines
@@ -49,7 +50,7 @@ def rates(columns: Sequence[tuple[str, CoverageTotals]]) -> str:
     widths = [14] * len(columns)
     lines = [("", *(heading for heading, _ in columns))] if len(columns) > 1 else []
     lines += [(name, *(value(t) for _, t in columns)) for name, value in _RATES]
-    return terminal.align(lines, widths)
+    return terminal.align(lines, widths, terminal.narrow(sys.stdout))
 
 
 def lists(census: Census, candidates: Sequence[CandidateWord]) -> list[str]:
@@ -79,7 +80,7 @@ def _list(title: str, candidates: Sequence[CandidateWord]) -> list[str]:
     times = sum(candidate.count for candidate in candidates)
     lines = [_heading(title, len(candidates), times)]
     for candidate in candidates[:_SHOWN]:
-        rest = terminal.WIDTH - _WORD - _COUNT - 2
+        rest = terminal.narrow(sys.stdout) - _WORD - _COUNT - 2
         end = terminal.cut_front(candidate.location, rest)
         if candidate.pieces:
             end = terminal.fit(" ".join(candidate.pieces), rest).rstrip()
@@ -114,4 +115,4 @@ def _compounds(census: Census) -> list[str]:
 
 def paragraph(text: str) -> list[str]:
     """A text wrapped into lines, followed by an empty line."""
-    return [*terminal.wrap(text), ""]
+    return [*terminal.wrap(text, terminal.narrow(sys.stdout)), ""]

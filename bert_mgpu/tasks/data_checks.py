@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.core.rows import Features
+from bert_mgpu.core.rows import Features, Ragged
 
 _TRUNCATED, _UNKNOWN = 0.1, 0.02  # shares of rows, of tokens, above which to warn
 _MAX_LINES = 3  # line numbers that a warning names
@@ -55,6 +55,22 @@ class CheckedSet(NamedTuple):
     def unknown_share(self) -> float:
         """The share of [UNK] among all tokens except [CLS] and [SEP]."""
         unknown = count = 0
+        for ids, is_text in self._tokens():
+            count += int(np.sum(is_text))
+            unknown += int(np.sum(ids.values == self.unknown))
+        return unknown / count if count else 0.0
+
+    @property
+    def text_lengths(self) -> np.ndarray:
+        """The tokens of each row except [CLS] and [SEP]: int64 [rows]."""
+        counts = [np.zeros(0, np.int64)]
+        for ids, is_text in self._tokens():
+            before = np.concatenate([[0], np.cumsum(is_text)])
+            counts.append(before[ids.offsets[1:]] - before[ids.offsets[:-1]])
+        return np.concatenate(counts)
+
+    def _tokens(self) -> Iterator[tuple[Ragged, np.ndarray]]:
+        """Blocks of rows: the ids, and whether each is neither [CLS] nor [SEP]."""
         for first in range(0, len(self.features), _BLOCK):
             numbers = np.arange(first, min(first + _BLOCK, len(self.features)))
             ids = self.features.take(numbers).ragged["input_ids"]
@@ -62,9 +78,7 @@ class CheckedSet(NamedTuple):
                 continue
             # Every row begins with [CLS] and ends with [SEP].
             special = ids.values[ids.offsets[0]], ids.values[ids.offsets[1] - 1]
-            count += int(np.sum(~np.isin(ids.values, special)))
-            unknown += int(np.sum(ids.values == self.unknown))
-        return unknown / count if count else 0.0
+            yield ids, ~np.isin(ids.values, special)
 
 
 class LabelIssue(NamedTuple):
@@ -83,6 +97,7 @@ class LabelIssues(NamedTuple):
     right: float  # the share of these rows whose label it predicts
     most_common: float  # the share of these rows with the most common label
     found: list[LabelIssue]
+    needed: int  # different texts of a label, to learn it; two labels need them
 
 
 def warnings(

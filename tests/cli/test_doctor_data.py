@@ -3,6 +3,10 @@
 import html
 import re
 
+import pytest
+
+from bert_mgpu.cli.doctor import suspect_labels
+from bert_mgpu.evaluation import html as html_lib
 from tests.support.doctored import LONG, problems, sound
 
 
@@ -10,6 +14,49 @@ def test_nothing_is_said_of_sound_rows(doctor):
     code, out = doctor(train=sound(40), dev=sound(20, 100))
     assert code == 0 and problems(out) == [] and "no problems found" in out
     assert "looked for: lines that cannot be read, " in out
+
+
+def test_what_was_not_looked_for_is_not_said(doctor, tmp_path):
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    tokens, labels = ("truncated texts", "unknown words"), ("doubtful labels",)
+
+    def said(*flags):
+        _, out = doctor(*flags, train=sound(80))
+        return " ".join(out.partition("looked for:")[2].split())
+
+    for flags, looked_for in [
+        ([], ()),
+        ([f"--vocab_file={vocab}"], tokens),
+        (["--check_labels=true"], labels),
+        ([f"--vocab_file={vocab}", "--check_labels=true"], tokens + labels),
+    ]:
+        text = said(*flags)
+        assert "rows without text" in text
+        assert {word for word in tokens + labels if word in text} == {*looked_for}
+
+
+def test_words_are_counted_without_special_tokens(doctor, tmp_path):
+    """As of a text alone, so of two: [CLS] and [SEP] are no words."""
+    rows = [f"{'yes ' * 12}{n}.\tno no {n}\t{'ab'[n % 2]}" for n in range(10, 50)]
+
+    def longest(*flags):
+        _, out = doctor(*flags, train=rows)
+        (line,) = [line for line in out.splitlines() if "100 % have" in line]
+        assert "words per example" in line
+        return line.split()[-1]
+
+    assert longest() == "14"
+    assert longest("--text_b_column=1", "--label_column=2") == "17"
+
+
+def test_labels_of_few_texts_cannot_be_checked(doctor):
+    rows = [*sound(18), *[line[:-1] + "c" for line in sound(9, 50)]]
+    _, out = doctor("--check_labels=true", train=rows)
+    text = " ".join(out.split())
+    said = "cannot check labels: fewer than two labels have 10 different texts or more"
+    assert said in text and "0 rows" not in text
+    assert "doubtful labels" not in text
 
 
 def test_many_sets_have_several_tables(doctor, tmp_path):
@@ -50,7 +97,8 @@ def test_the_same_text_is_no_near_one(doctor):
     assert len(problems(out)) == 2
 
 
-def test_wrong_labels_are_listed_with_what_the_model_says(doctor):
+def test_wrong_labels_are_listed_with_what_the_model_says(doctor, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     train = sound(60)
     train[10] = train[10][:-1] + "b"
     code, out = doctor("--check_labels=true", train=train, dev=sound(20, 100))
@@ -64,6 +112,43 @@ def test_wrong_labels_are_listed_with_what_the_model_says(doctor):
     ]
     tables = out.partition("\nlooked for")[0]
     assert all(len(line) <= 80 for line in tables.splitlines())
+
+
+@pytest.mark.parametrize("columns", [60, 80, 130])
+def test_long_labels_are_told_apart(doctor, tmp_path, monkeypatch, columns):
+    """On a terminal by their ends; the page has them and the texts whole."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(suspect_labels, "_MOST_SHOWN", 3)
+    names = {"a": "card_payment_fee_charged", "b": "card_payment_wrong_exchange_rate"}
+    rows = [line[:-1] + names[line[-1]] for line in sound(200)]
+    for n in range(0, 10, 2):
+        rows[n] = rows[n].partition("\t")[0] + "\t" + names["b"]
+    page = tmp_path / "page.html"
+    code, out = doctor("--check_labels=true", f"--html={page}", train=rows)
+    assert code == 0
+    table = out.partition("labels that look wrong")[2].partition("\nlooked for")[0]
+    lines = [line for line in table.splitlines() if "train.tsv:" in line]
+    assert max(map(len, table.splitlines())) <= columns and len(lines) == 3
+    for line in lines:
+        _, own, said, probability, *_ = line.split()
+        assert names["b"].endswith(own.strip("."))
+        assert names["a"].endswith(said.strip(".")) and float(probability) > 0.3
+    assert "and 2 more; --html=NAME.html" in table
+    cells = re.findall("<tr>(.*?)</tr>", page.read_text(encoding="utf-8"))
+    cells = [re.findall("<td[^>]*>(.*?)</td>", line) for line in cells]
+    found = {int(row[0].rpartition(":")[2]): row[1:] for row in cells if len(row) == 5}
+    assert {*found} == {*range(1, 11, 2)}
+    for line, (own, said, _, text) in found.items():
+        assert (own, said) == (names["b"], names["a"])
+        assert text == rows[line - 1].partition("\t")[0]
+
+
+def test_sentences_of_the_page_are_no_aligned_lines(doctor, tmp_path):
+    page = tmp_path / "page.html"
+    doctor(f"--html={page}", "--check_labels=true", train=sound(80))
+    blocks = re.findall("<pre>(.*?)</pre>", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks and not [block for block in blocks if "checked" in block]
+    assert not [block for block in blocks if "no label looks wrong" in block]
 
 
 def test_rows_command_no_terminal(doctor):
@@ -118,7 +203,7 @@ def test_the_page_has_what_is_printed(doctor, tmp_path):
     train = tmp_path / "data" / "train.tsv"
     before = train.read_bytes()
     code, out = doctor(f"--html={train}", train=sound(40))
-    assert code == 2 and "exists and is not an HTML page: pass another name" in out
+    assert code == 2 and "exists and is no page of bert_mgpu doctor data" in out
     assert train.read_bytes() == before
 
 
@@ -133,3 +218,13 @@ def test_a_page_that_cannot_be_written_is_told_of_first(doctor, tmp_path):
     (tmp_path / "file").write_text("x")
     code, out = doctor(f"--html={tmp_path}/file/page.html", train=sound(9))
     assert code == 2 and "per example" not in out and f"{tmp_path}/file" in out
+
+
+def test_a_folder_and_the_page_of_a_run_are_no_page_of_the_doctor(doctor, tmp_path):
+    report = tmp_path / "report.html"
+    report.write_text(html_lib.page("A run", top="", sections=[]))
+    before = report.read_bytes()
+    for path, said in [(tmp_path, "a folder: "), (report, "exists and is no page of ")]:
+        code, out = doctor(f"--html={path}", train=sound(9))
+        assert code == 2 and f"error: --html={path}: {said}" in out
+        assert out.count("\n") == 1 and report.read_bytes() == before

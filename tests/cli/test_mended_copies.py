@@ -48,6 +48,18 @@ def rewritten(lines, suffix):
     return [f"{text},{label}" for text, label in cells] if suffix == "csv" else lines
 
 
+def test_a_train_file_whose_rows_are_all_elsewhere_stays(doctor, tmp_path):
+    rows, new = sound(12), tmp_path / "new"
+    train = [*rows, rows[0]]
+    code, out = doctor(f"--repaired_dir={new}", train=train, dev=[*rows, *sound(5, 60)])
+    assert code == 0
+    assert (
+        "rows of train: 0 repeated, 13 in other files, which stay: without them none"
+        " would be left to learn from"
+    ) in " ".join(out.split())
+    assert (new / "train.tsv").read_text().splitlines() == train
+
+
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
 def test_a_mended_copy_is_sound(doctor, vocab, tmp_path, suffix):
     """Repeated rows, rows that leak and signs of print go; other rows stay."""

@@ -63,7 +63,7 @@ def test_a_file_of_sets_that_is_named_twice_is_written_once(doctor, task, tmp_pa
         task / "dev.tsv"
     ).read_bytes()
     assert sum("wrote" in line and "dev.tsv" in line for line in out.splitlines()) == 1
-    assert "1 rows left out" in out
+    assert "1 row left out" in out
     (tmp_path / "other").mkdir()
     write(tmp_path / "other" / "dev.tsv", ["no\t这个 电影"])
     shutil.rmtree(tmp_path / "new")
@@ -77,7 +77,7 @@ def test_copies_of_linked_files_have_the_names_of_the_links(doctor, task, tmp_pa
     (task / "train.tsv").rename(tmp_path / "big" / "train_v3.tsv")
     (task / "train.tsv").symlink_to(tmp_path / "big" / "train_v3.tsv")
     code, out = doctor()
-    assert code == 0 and f"wrote {tmp_path}/new/train.tsv: 1 rows left out" in out
+    assert code == 0 and f"wrote {tmp_path}/new/train.tsv: 1 row left out" in out
     made = (tmp_path / "new" / "train.tsv").read_text(encoding="utf-8")
     assert made.splitlines() == TRAIN[:3]
 
@@ -94,7 +94,7 @@ def test_a_file_to_predict_keeps_the_encoding_that_it_has(
     write(tmp_path / "new.tsv", ["no\t“很好”", *DEV], encoding)
     given = [vocabulary(tmp_path), f"--predict_file={tmp_path}/new.tsv"]
     code, out = doctor(*given)
-    assert code == 0 and "typographic characters replaced in 1 rows" in out, out
+    assert code == 0 and "typographic characters replaced in 1 row" in out, out
     made = (tmp_path / "new" / "new.tsv").read_text(encoding)
     assert made.splitlines() == ['no\t"很好"', *DEV]
     made = (tmp_path / "new" / "dev.tsv").read_text("gbk")

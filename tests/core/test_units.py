@@ -39,3 +39,10 @@ def test_durations_have_one_unit(seconds, text):
 )
 def test_clock(seconds, text):
     assert units.clock_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 rows"), (1, "1 row"), (20, "20 rows")]
+)
+def test_counts_of_things(count, text):
+    assert units.counted(count, "row") == text

@@ -70,6 +70,17 @@ def test_a_vocabulary_has_the_size_and_no_token_twice(corpus, call, size):
     assert len(lines) > 15 and max(map(terminal.width, lines)) <= 80
 
 
+def test_the_report_is_as_wide_as_the_terminal(corpus, call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "44")
+    monkeypatch.chdir(corpus)
+    # A name that would not fit; commands stay in one piece.
+    code, out, _ = call(vocab_size=9000, vocab_file="long_" * 20)
+    assert code == 0 and "No more pieces" in out
+    lines = [line for line in out.splitlines() if "  python " not in line]
+    lines = [line for line in lines if not line.startswith("    --")]
+    assert len(lines) > 15 and max(map(terminal.width, lines)) <= 44
+
+
 def test_a_text_without_enough_pieces_gives_fewer_tokens(corpus, call):
     code, out, _ = call(vocab_size=9000)
     tokens = made(corpus)
@@ -134,9 +145,10 @@ def test_text_without_letters(corpus, call):
     assert made(corpus)[5:] == [*"中字文，"]
 
 
-def test_the_next_commands_are_those_that_work(corpus, call, monkeypatch):
+@pytest.mark.parametrize("vocab", ["new.txt", "it's new.txt"])
+def test_the_next_commands_are_those_that_work(corpus, call, monkeypatch, vocab):
     monkeypatch.chdir(corpus)
-    code, out, _ = call(vocab_size=1000, input_file="*.md", vocab_file="new.txt")
+    code, out, _ = call(vocab_size=1000, input_file="*.md", vocab_file=vocab)
     assert code == 0
     lines = out[out.index("  python ") :].replace("\\\n", " ").splitlines()
     (_, name, *records), (_, train, *training) = map(shlex.split, lines)
@@ -145,7 +157,7 @@ def test_the_next_commands_are_those_that_work(corpus, call, monkeypatch):
     assert (corpus / "corpus.tfrecord").stat().st_size > 1000
     settings, _ = parsing.parse(["", *training], "", PretrainConfig)
     assert settings.do_train and settings.input_file == "corpus.tfrecord"
-    assert settings.vocab_file == "new.txt" and settings.init_checkpoint is None
+    assert settings.vocab_file == vocab and settings.init_checkpoint is None
 
 
 MISTAKES = {

@@ -56,10 +56,6 @@ PARTS = {
     "text/spelling.py": ("text/realise.py", "the case of what it writes"),
     "tasks/set_log.py": ("tasks/dataset.py", "what it logs of a set"),
     "tasks/csv_rows.py": ("tasks/predict_format.py", "its rows of CSV"),
-    "cli/doctor/suspect_labels.py": (
-        "cli/doctor/task_data.py",
-        "a table of its report",
-    ),
     "cli/doctor/repaired_files.py": ("cli/doctor/task_data.py", "the copies it writes"),
     "cli/doctor/near_rows.py": ("cli/doctor/task_data.py", "lines of its report"),
     "cli/doctor/findings.py": ("cli/doctor/task_data.py", "its report and its page"),

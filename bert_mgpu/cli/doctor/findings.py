@@ -10,20 +10,20 @@ from bert_mgpu.core import files, terminal
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.evaluation import html
 
-_LOOKED_FOR = (
-    "looked for: lines that cannot be read, rows without text, truncated texts,"
-    " unknown words, duplicate and near-duplicate texts within and across files, and"
-    " doubtful labels"
-)
+# A page begins with this, by which a later check knows that it may replace it.
+_MARK = f"{html.DOCTYPE}\n<!-- bert_mgpu doctor data -->"
 
 
 def check_page(path: pathlib.Path) -> None:
-    """Raises UserError if a file that is not an HTML page would be overwritten."""
+    """Raises UserError for a folder, and for a file that is no page of the doctor."""
+    if path.is_dir():
+        raise UserError(f"--html={path}: a folder: pass the name of a file")
     if path.is_file() and path.stat().st_size:
         with path.open("rb") as file:
-            if file.read(len(html.DOCTYPE)).decode("latin-1") != html.DOCTYPE:
+            if file.read(len(_MARK)).decode("latin-1") != _MARK:
                 raise UserError(
-                    f"--html={path}: exists and is not an HTML page: pass another name"
+                    f"--html={path}: exists and is no page of bert_mgpu doctor data:"
+                    " pass another name"
                 )
 
 
@@ -33,16 +33,20 @@ class Findings:
     def __init__(self) -> None:
         self._sections: list[tuple[str, str]] = []
         self._problems: list[str] = []
+        self._looked_for = ""
 
-    def show(self, title: str, text: str) -> None:
-        """Prints a text of aligned lines; the page shows it under the title."""
+    def show(self, title: str, text: str, page: str | None = None) -> None:
+        """Prints a text of aligned lines; the page shows it, or `page`, which is HTML,
+        under the title.
+        """
         print(f"\n{text}" if self._sections else text)
-        self._sections.append((title, html.lines(text)))
+        self._sections.append((title, html.lines(text) if page is None else page))
 
-    def list_problems(self, lines: Sequence[str]) -> None:
+    def list_problems(self, lines: Sequence[str], looked_for: Sequence[str]) -> None:
         """Prints what is wrong with the rows, or that nothing is."""
+        self._looked_for = f"looked for: {', '.join(looked_for)}"
         columns = terminal.columns_of(sys.stdout)
-        print("\n" + "\n".join(terminal.hanging(_LOOKED_FOR, columns, 2)))
+        print("\n" + "\n".join(terminal.hanging(self._looked_for, columns, 2)))
         print("problems:" if lines else "no problems found")
         # Wrapped only on a terminal: elsewhere, programs may read the lines.
         for line in map(terminal.visible, lines):
@@ -58,7 +62,8 @@ class Findings:
             if count
             else "no problems found"
         )
-        told = [*self._problems, _LOOKED_FOR]
+        told = [*self._problems, self._looked_for]
         top = html.verdict(said, told, good=not count)
-        files.write_text(path, html.page(title, top=top, sections=self._sections))
+        page = html.page(title, top=top, sections=self._sections)
+        files.write_text(path, page.replace(html.DOCTYPE, _MARK, 1))
         print(f"\nwrote {path}")

@@ -23,6 +23,7 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import replacing_folder, unwritable
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import Lines
+from bert_mgpu.core.units import counted
 from bert_mgpu.tasks import task_json
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import TaskFiles
@@ -60,8 +61,6 @@ def left_out(sets: Sequence[ReadSet]) -> tuple[set[int], set[int]]:
         elif (key, repr(example.label)) in labels:
             repeated.add(example.line)
         labels.add((key, repr(example.label)))
-    if len(repeated) + len(leaking) == len(train):  # nothing would be left to learn
-        leaking.clear()
     return repeated, leaking
 
 
@@ -87,9 +86,12 @@ def write(
     repeated, leaking = left_out(sets)
     said = list[str]()
     if repeated or leaking:
-        said.append(
-            f"rows of train: {len(repeated)} repeated, {len(leaking)} in other files"
-        )
+        line = f"rows of train: {len(repeated)} repeated, {len(leaking)} in other files"
+        rows = next(len(read.examples) for read in sets if read.split == "train")
+        if len(repeated) + len(leaking) == rows:
+            line += ", which stay: without them none would be left to learn from"
+            leaking = set()
+        said.append(line)
     written: dict[pathlib.Path, pathlib.Path] = {}
     try:
         with replacing_folder(target) as new:
@@ -172,9 +174,10 @@ def _write_copy(
     kept = (_kept_objects if kind == "jsonl" else _kept)(rows, dropped)
     pack = _PACK.get(copy.suffix, bytes)
     copy.write_bytes(pack(b"".join(row.encode(codec) for row in own.rows(kept))))
-    parts = [f"{len(dropped)} rows left out"] * bool(dropped)
+    parts = [f"{counted(len(dropped), 'row')} left out"] * bool(dropped)
     if own.changed:
-        parts.append(f"typographic characters replaced in {own.changed} rows")
+        rows_changed = counted(own.changed, "row")
+        parts.append(f"typographic characters replaced in {rows_changed}")
     return f"wrote {shown}" + f": {', '.join(parts)}" * bool(parts)
 
 

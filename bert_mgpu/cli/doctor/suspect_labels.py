@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from bert_mgpu.cli.doctor.task_sets import ReadSet
 from bert_mgpu.core import terminal
 from bert_mgpu.core.rows import Example
+from bert_mgpu.evaluation import html
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.data_checks import LabelIssue
 from bert_mgpu.tasks.files import TaskFiles
 
 _MOST_SHOWN, _MOST_PLACES = 20, 3
-_WIDTHS = (20, 13, 13, 5)  # terminal columns; the text gets the rest
 _HEAD = ("place", "label", "predicted", "prob.", "text")
+_LETTERS = "wwwnt"  # of `html.table`
 
 
 class SuspectLabels:
@@ -26,32 +27,50 @@ class SuspectLabels:
             (read, example) for read in labelled for example in read.examples
         ]
         self._all = family.doubts(files, [example for _, example in self._rows])
-        self._learns = self._all.right > self._all.most_common
+        self.learns = self._all.right > self._all.most_common
 
     @property
     def found(self) -> list[LabelIssue]:
         """Empty if the model is no better than always giving the most common label."""
-        return self._all.found if self._learns else []
+        return self._all.found if self.learns else []
+
+    def text(self, columns: int) -> str:
+        """What was found, and the most doubtful labels as a table, for a terminal."""
+        lines = terminal.wrap(self._said, columns)
+        if self.found:
+            lines += _aligned([_HEAD, *self.cells(_MOST_SHOWN)], columns)
+        if (more := len(self.found) - _MOST_SHOWN) > 0:
+            said = f"and {more} more; --html=NAME.html writes a page that has all"
+            lines += terminal.wrap(said, columns)
+        return "\n".join(lines)
+
+    def page(self) -> str:
+        """The same as HTML, with all doubtful labels and nothing cut."""
+        note = html.note(self._said)
+        if not self.found:
+            return note
+        return note + html.table([_HEAD, *self.cells(len(self.found))], _LETTERS)
 
     @property
-    def lines(self) -> list[str]:
-        """A table of the most doubtful labels, 80 columns wide."""
+    def _said(self) -> str:
         known = self._all
+        if not known.rows:
+            return (
+                "cannot check labels: fewer than two labels have"
+                f" {known.needed} different texts or more"
+            )
         scores = f"{known.right:.1%} of {known.rows} rows"
-        if not self._learns:
-            return terminal.wrap(
+        if not self.learns:
+            return (
                 f"cannot check labels: a quick model, right on {scores}, is no better"
                 f" than always the most common label ({known.most_common:.1%})"
             )
         if not self.found:
-            return terminal.wrap(
-                f"no label looks wrong to a quick model, which is right on {scores}"
-            )
-        head = terminal.wrap(
+            return f"no label looks wrong to a quick model, which is right on {scores}"
+        return (
             "labels that look wrong to a quick model trained without the row (right on"
             f" {scores}), the most doubtful first:"
         )
-        return [*head, _line(_HEAD), *map(_line, self.cells(_MOST_SHOWN))]
 
     def cells(self, most: int) -> Iterator[tuple[str, ...]]:
         """Rows of place, label, the model's label and its probability, and the text."""
@@ -78,10 +97,23 @@ class SuspectLabels:
             )
 
 
-def _line(cells: Sequence[str]) -> str:
-    place, *others, text = cells
-    shown = [terminal.cut_front(place, _WIDTHS[0]), *others]
-    pairs = zip(shown, _WIDTHS, strict=True)
-    front = " ".join(terminal.fit(" ".join(cell.split()), n) for cell, n in pairs)
-    left = terminal.WIDTH - terminal.width(front) - 1
-    return f"{front} {terminal.fit(' '.join(text.split()), left)}".rstrip()
+def _aligned(rows: Sequence[Sequence[str]], columns: int) -> list[str]:
+    """The rows as lines at most so wide: texts lose their end, other cells their start.
+
+    Similar labels mostly begin alike.
+    """
+    rows = [[" ".join(cell.split()) for cell in row] for row in rows]
+    most = (columns // 4, columns // 5, columns // 5, columns)
+    fronts = [
+        [terminal.cut_front(cell, n) for cell, n in zip(row[:-1], most, strict=True)]
+        for row in rows
+    ]
+    widths = [max(map(terminal.width, column)) for column in zip(*fronts, strict=True)]
+    left = columns - sum(widths) - len(widths)
+    return [
+        "".join(
+            terminal.fit(cell, n) + " " for cell, n in zip(front, widths, strict=True)
+        )
+        + terminal.fit(row[-1], left).rstrip()
+        for front, row in zip(fronts, rows, strict=True)
+    ]

@@ -31,6 +31,8 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import check_writable
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import UTF_8
+from bert_mgpu.data.cache import length_notes
+from bert_mgpu.evaluation import html
 from bert_mgpu.tasks import data_checks, registry, sources
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import TaskFiles
@@ -47,6 +49,12 @@ from bert_mgpu.text.vocab_coverage import (
 _MOST_UNKNOWN = 20  # words that are shown
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _NO_LIMIT, _NO_ID = 10**6, -1
+_ALWAYS = (  # what the doctor looks for
+    "lines that cannot be read",
+    "rows without text",
+    "duplicate and near-duplicate texts within and across files",
+)
+_WITH_TOKENS = ("truncated texts", "unknown words")
 _NO_MODEL = (
     "tokens, truncation and unknown words are not checked: pass --init_checkpoint, or"
     " --vocab_file"
@@ -75,8 +83,8 @@ def _report(config: TaskDataConfig) -> None:
     if target:
         repaired_files.check(target)
     if config.html:
-        check_writable(pathlib.Path(config.html), "html")
         findings_lib.check_page(pathlib.Path(config.html))
+        check_writable(pathlib.Path(config.html), "html")
     files, known = registry.find_task_files(config), _tokenizer(config)
     if known is None:  # tokens cannot be counted
         config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
@@ -123,18 +131,22 @@ def _report(config: TaskDataConfig) -> None:
     unknown = _unknown_words(known, sets) if known else []
     text = _shown_words(unknown) if known else _NO_MODEL
     columns = terminal.narrow(sys.stdout)
-    findings.show("vocabulary", "\n".join(terminal.wrap(text, columns)))
+    wrapped = "\n".join(terminal.wrap(text, columns))
+    findings.show("vocabulary", wrapped, html.note(text))
     plain = known and plain_characters(known, _signs_to_mend(unknown, files)) or {}
     warnings_of = functools.partial(family.warnings, files=files)
     warnings = data_checks.warnings(checked, warnings_of)
+    looked_for = [*_ALWAYS, *_WITH_TOKENS] if known else [*_ALWAYS]
     if config.check_labels:
         doubted = suspect_labels.SuspectLabels(sets, family, files)
-        findings.show("labels that look wrong", "\n".join(doubted.lines))
+        shown = doubted.text(terminal.columns_of(sys.stdout))
+        findings.show("labels that look wrong", shown, doubted.page())
         warnings += doubted.warnings()
+        looked_for += ["doubtful labels"] * doubted.learns
     warnings += _signs(unknown, plain, copied=not family.has_windows)
     warnings += near_rows.warnings(near_rows.find(sets))
     lines = [line for read in sets for line in read.problems] + warnings
-    findings.list_problems(lines)
+    findings.list_problems(lines, looked_for)
     if config.html:
         title = f"{config.task_name}: {config.data_dir}"
         findings.write(pathlib.Path(config.html), title)
@@ -220,7 +232,10 @@ def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
     features = [each.features for each in sets]
     lines = [["", *(each.split for each in sets)]]
     lines.append(["rows", *(str(len(each.first_rows)) for each in features)])
-    percentiles = [each.notes["length_percentiles"] for each in features]
+    notes = [each.notes for each in features]
+    if not longest:  # no row is cut: one row for each example
+        notes = [length_notes(each.text_lengths, 0) for each in sets]
+    percentiles = [each["length_percentiles"] for each in notes]
     for percent in percentiles[0]:
         values = [str(each[percent]) for each in percentiles]
         what = "tokens" if longest else "words"

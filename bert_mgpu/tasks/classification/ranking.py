@@ -175,7 +175,9 @@ def described(groups: np.ndarray) -> str:
     rest = f"; rows in no group: {without}" if without else ""
     if not len(counts):
         return f"no groups{rest}"
-    return f"{len(counts)} groups of {counts.min()} to {counts.max()} rows{rest}"
+    least, most = int(counts.min()), int(counts.max())
+    sizes = f"{least} to " * (least < most) + f"{most} row{'s' * (most != 1)}"
+    return f"{len(counts)} group{'s' * (len(counts) != 1)} of {sizes}{rest}"
 
 
 def describe_scored_groups(groups: np.ndarray, truth: np.ndarray) -> str:

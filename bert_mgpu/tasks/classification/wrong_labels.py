@@ -34,7 +34,7 @@ def find(examples: Sequence[Example]) -> LabelIssues:
     known = np.flatnonzero(counts[truth] >= _FEW)
     labels, own = np.unique(truth[known], return_inverse=True)
     if len(labels) < 2:
-        return LabelIssues(0, 0.0, 0.0, found=[])
+        return LabelIssues(0, 0.0, 0.0, found=[], needed=_FEW)
     some = [examples[row] for row in known]
     probabilities = out_of_fold(some, own)
     right = float((probabilities.argmax(1) == own).mean())
@@ -50,7 +50,7 @@ def find(examples: Sequence[Example]) -> LabelIssues:
         for row in rows
     ]
     most_common = float(np.bincount(own).max() / len(own))
-    return LabelIssues(len(some), right, most_common, found=found)
+    return LabelIssues(len(some), right, most_common, found=found, needed=_FEW)
 
 
 def suggested(probabilities: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -112,9 +112,15 @@ def test_all_that_there_are_where_more_are_wanted(tmp_path, kind):
     index = index_of(tmp_path, texts)
     phrase_neighbours.build(index)
     source = PhraseSource(index, Neighbours(index))
-    words = [[0, 0, 0, 0]] * 99
-    drawn = source.draw("abc", Negatives(kind, 99), words, is_taken="ab".__contains__)
-    assert sorted(drawn) == sorted({*texts} - {"a", "b", "ab"})
+    there = sorted({*texts} - {"a", "b", "ab"})
+    for wanted in (99, len(there)):
+        drawn = source.draw(
+            "abc",
+            Negatives(kind, wanted),
+            [[0, 0, 0, 0]] * wanted,
+            is_taken="ab".__contains__,
+        )
+        assert sorted(drawn) == there
 
 
 def test_such_a_length_is_widened_only_where_it_must(tmp_path):
@@ -122,11 +128,55 @@ def test_such_a_length_is_widened_only_where_it_must(tmp_path):
     source = PhraseSource(index_of(tmp_path, texts), None)
 
     def draw(taken):
-        return source.of_length("xxxxx", [7, 7], is_taken=taken.__contains__)
+        wanted = Negatives("length", 1)
+        return source.draw("xxxxx", wanted, [[7, 7]], is_taken=taken.__contains__)
 
-    assert draw([]) in ("bbbb", "ccccccc") and draw(["bbbb"]) == "ccccccc"
-    assert draw(["bbbb", "ccccccc"]) == "a"
-    assert draw(["bbbb", "ccccccc", "a"]) == "dddddddddd" and draw(texts) is None
+    assert draw([])[0] in ("bbbb", "ccccccc") and draw(["bbbb"]) == ["ccccccc"]
+    assert draw(["bbbb", "ccccccc"]) == ["a"]
+    assert draw(["bbbb", "ccccccc", "a"]) == ["dddddddddd"] and draw(texts) == []
+
+
+def drawn_slowly(texts, phrase, words, is_taken):
+    """As "length" draws: each range is looked through again for every phrase."""
+    drawn = []
+    for own in words:
+        within, text = 2, None
+        while text is None:
+            low = min(max(len(phrase) - within, 0), LONGEST)
+            high = min(len(phrase) + within, LONGEST)
+            some = [t for t in texts if low <= min(len(t), LONGEST) <= high]
+            tried = [word * len(some) >> 32 for word in own] if some else []
+            last = tried[-1] if some else 0
+            tried += [(last + step) % len(some) for step in range(1, len(some))]
+            free = (some[number] for number in tried)
+            free = (t for t in free if t not in drawn and not is_taken(t))
+            text = next(free, None)
+            if text is None and len(some) == len(texts):
+                return drawn
+            within *= 2
+        drawn.append(text)
+    return drawn
+
+
+@pytest.mark.parametrize("count", [3, 60, 999])
+def test_each_phrase_is_read_once_and_the_same_ones_are_drawn(tmp_path, count):
+    texts = sorted(phrases(300), key=lambda t: (min(len(t), LONGEST), t))
+    index = index_of(tmp_path, sorted(texts))
+    reads = collections.Counter()
+
+    class Counted(type(index)):
+        def __getitem__(self, number):
+            reads[number] += 1
+            return super().__getitem__(number)
+
+    source = PhraseSource(Counted(index.folder), None)
+    words = philox.words(philox.Stream(2, philox.Purpose.ADS), 0, count)
+    words, wanted = words.reshape(count, -1).tolist(), Negatives("length", count)
+    for phrase in ("abc", "abcdefg", "x" * 200):
+        reads.clear()
+        drawn = source.draw(phrase, wanted, words, is_taken="ab".__contains__)
+        assert drawn == drawn_slowly(texts, phrase, words, "ab".__contains__)
+        assert {*reads.values()} == {1}
 
 
 @pytest.mark.parametrize("at_once", [7, 1 << 14])

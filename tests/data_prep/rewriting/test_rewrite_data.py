@@ -10,6 +10,7 @@ import re
 
 import pytest
 
+from bert_mgpu.core.rng import philox
 from bert_mgpu.data_prep import candidates, rewrite_data
 from bert_mgpu.text import ad_segments
 from tests.support.marks import rarely
@@ -160,7 +161,7 @@ def test_the_bytes_are_the_same_for_any_number_of_workers(
     made = {}
     for workers in (1, 2, 3):
         code, err = make(workers=workers, output_dir=workers, negatives=negatives)
-        assert code == 0 and "20 repeated ones" in err, err
+        assert code == 0 and "left out: 20" in err, err
         made[workers] = {
             path.relative_to(work / str(workers)): path.read_bytes()
             for path in (work / str(workers)).rglob("*")
@@ -210,8 +211,8 @@ def test_the_bank_counts(make, rows):
     )
     code, err = make(dev_share=0)
     assert code == 0, err
-    assert "ads: 5, 1 repeated ones left out" in err
-    assert "ads that give no rows: 1, as they have fewer than two segments" in err
+    assert "ads: 5, repeated and left out: 1" in err
+    assert "ads that give no rows: 1 with fewer than two segments" in err
     head, *bank = rows("bank.tsv")
     assert head == ["phrase", "count", "ads", "first", "middle", "last", "beside_main"]
     assert bank == [
@@ -228,7 +229,7 @@ def test_the_bank_counts(make, rows):
 def test_infill_leaves_out_what_would_be_copied(make, rows):
     write(["头部，中间，头部", "左边，右边"])
     code, err = make(dev_share=0)
-    assert code == 0 and "not in infill.txt: 2 segments that also" in err
+    assert code == 0 and "not in infill.txt: 2 segments, found" in err
     positive = [row for row in rows("infill.txt") if row[0] == "1"]
     assert ["1", "1", "中间", "头部，头部"] in positive
     assert {row[2] for row in positive} == {"中间", "左边", "右边"}
@@ -249,8 +250,44 @@ def test_lengths_of_segments(make, rows):
 def test_ads_that_hold_a_slot_give_no_rows(make, rows):
     write([*texts(40), "一，[SLOT]，二", "一一，““，二二"])
     code, err = make()
-    assert code == 0 and "rows: 2, as they hold [SLOT] or a segment of quot" in err
+    assert code == 0 and "rows: 2 with [SLOT] or a segment of quot" in err
     assert not any("[SLOT]" in row[3] or "一一" in row[3] for row in rows(FILES[0]))
+    bank = {row[0] for row in rows("bank.tsv")}
+    assert {"一", "一一", "二二"} <= bank and not {"[SLOT]", "““"} & bank
+
+
+def test_no_phrase_is_a_slot(make, rows):
+    write([*(f"{ad}\t手感柔软" for ad in texts(40)), "好[SLOT]，手感柔软，“\t手感柔软"])
+    code, err = make(ad_column=0, main_column=1, dev_share=0)
+    assert code == 0, err
+    assert not [row for row in rows("bank.tsv") if {*"“["} & {*row[0]}]
+    write(["[SLOT]", "好[SLOT]", "““", "很“好”的", "显瘦"], "bank")
+    flags = {"output_dir": "new", "candidates": 9, "bank": "bank"}
+    assert make(ad_column=0, **flags)[0] == 0
+    offered = {row[2] for row in rows("candidates.txt", "new") if row[0] == "0"}
+    assert offered == {"很“好”的", "显瘦"}
+
+
+def test_ads_of_too_many_segments_give_no_rows(make, rows):
+    """The whole ad is in the rows of each segment: their size grows with the square."""
+    long = ["，".join(f"{n:02}{sign}" for n in range(100)) for sign in "甲乙"]
+    write([*texts(40), long[0], f"多一段，{long[1]}"])
+    code, err = make(dev_share=0)
+    assert code == 0 and "rows: 1 with more than 100 segments" in err
+    phrases = {row[2] for row in rows("train_0620.txt")}
+    assert {"00甲", "99甲"} <= phrases and not {"00乙", "多一段"} & phrases
+    assert "00乙" in {row[0] for row in rows("bank.tsv")}
+
+
+@pytest.mark.parametrize("wanted", [1, 8, 200])
+def test_few_random_numbers_are_held_at_once(make, rows, monkeypatch, wanted):
+    held, draw = [], philox.words_of_each
+    monkeypatch.setattr(
+        philox, "words_of_each", lambda *a, **k: held.append(draw(*a, **k)) or held[-1]
+    )
+    write([*texts(70), "，".join(f"{n}段" for n in range(100))])
+    assert make(negatives=f"random:{wanted}", dev_share=0)[0] == 0
+    assert max(words.size for words in held) <= 4 * 101 * max(64, wanted)
 
 
 def test_formats_give_the_same_rows(make, rows):

@@ -1,8 +1,13 @@
 """edit_text.sh and rewrite_ads.sh run whole, on small files."""
 
 import json
+import os
+import subprocess
+
+import pytest
 
 from tests.support import ranked, rewriting
+from tests.support.paths import EXAMPLES
 
 SMALL = ("--xla=off", "--report=false", "--learning_rate=5e-3")
 
@@ -59,3 +64,19 @@ def test_ads(tmp_path, tiny, real):
     assert "mrr" in (out / "ranker" / "eval_results.txt").read_text()
     assert "sari" in (out / "writer" / "eval_results.txt").read_text()
     assert "[SLOT]" not in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("new", ["", "none.txt"])
+def test_new_ads_that_are_missing_are_told_of_first(tmp_path, new):
+    """Without them, hours of training would end in an error, or in the demo's ads."""
+    (tmp_path / "ads.tsv").write_text("product\tad\n")
+    out = tmp_path / "out"
+    settings = {"ADS": f"{tmp_path}/ads.tsv", "NEW": new, "OUT": str(out)}
+    done = subprocess.run(
+        ["bash", EXAMPLES / "rewrite_ads.sh"],
+        env={**os.environ, "PYTHON": "true", **settings},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert f"error: NEW={new}: no such file" in done.stderr and not done.stdout

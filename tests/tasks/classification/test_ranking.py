@@ -114,6 +114,9 @@ def test_groups_of_one_kind_are_left_out_and_counted():
     text = ranking.describe_scored_groups(numbers, truth)
     assert text == "groups scored: 1; left out, with rows of one label: 3"
     assert ranking.described(numbers) == "4 groups of 1 to 2 rows; rows in no group: 1"
+    assert ranking.described(numbers[:2]) == "1 group of 2 rows"
+    assert ranking.described(numbers[:4]) == "2 groups of 2 rows"
+    assert ranking.described(numbers[4:5] * 0) == "1 group of 1 row"
     for none in (numbers[2:], np.full(8, -1), numbers[:0]):
         own = truth[: len(none)] * 0
         assert ranking.scores(none, scores[: len(none)], truth=own) == {}

@@ -116,6 +116,6 @@ def test_repeated_sentences_are_left_out_with_their_lines(doctor):
     content = b"a b\n\nEU B-X\nis O\n\nno O\n\nEU B-X\nis O\n\nend O\n"
     content = content.replace(b"a b\n", b"a O\n")
     code, out, new = doctor("train.txt", content, repair_bio=None)
-    assert code == 0 and "1 rows left out" in out
+    assert code == 0 and "1 row left out" in out
     wanted = "a O\n\nEU B-X\nis O\n\nno O\n\nend O\n"
     assert (new / "train.txt").read_text() == wanted
