@@ -11,8 +11,9 @@ import numpy as np
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.span_qa import CUT, Choice, WindowCut
+from bert_mgpu.core import hashing
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.core.rows import Example, Features, Rows
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
 from bert_mgpu.tasks.data_checks import CheckedSet
@@ -25,6 +26,7 @@ from bert_mgpu.tasks.span_qa import (
 )
 from bert_mgpu.tasks.span_qa.files import NEGATIVE
 from bert_mgpu.tasks.span_qa.task import SpanQa
+from bert_mgpu.tasks.span_qa.taught_rows import TaughtRows, taught
 from bert_mgpu.text.tokenization import Tokenizer
 
 _CHOICE_FLAGS = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
@@ -71,6 +73,16 @@ class SpanQaFamily(Family):
     def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
         names = "max_answer_length", "verbose_logging"
         return _cut(config)._asdict() | {name: getattr(config, name) for name in names}
+
+    def training_rows(self, features: Features, config: FinetuneConfig) -> Rows:
+        return features if taught(features).all() else TaughtRows(features)
+
+    def training_key(self, config: FinetuneConfig, key: str, features: Features) -> str:
+        kept = taught(features)
+        if kept.all():
+            return key
+        # Not the key of earlier code, which counted all rows: its runs cannot go on.
+        return hashing.fingerprint({"data": key, "rows": int(kept.sum())})
 
     def prediction_flags(
         self, config: FinetuneConfig, files: TaskFiles
