@@ -251,7 +251,7 @@ class Family(abc.ABC):
         """The files with the labels that occur in the sets, if the task names none."""
         return files
 
-    def training_key(self, config: FinetuneConfig, key: str) -> str:
+    def training_key(self, config: FinetuneConfig, key: str, features: Features) -> str:
         """A fingerprint of the training rows and of all that their losses depend on."""
         return key
 

@@ -113,7 +113,7 @@ class TaskDataset:
             fact(split, source.note)
         features, key = self.read(split, source)
         if split == "train":
-            key = self.family.training_key(self.config, key)
+            key = self.family.training_key(self.config, key, features)
         collective.check_equal(self.group, {"--data_dir (its contents)": key})
         if split not in self._logged:
             self._logged.add(split)

@@ -192,7 +192,7 @@ class ClassificationFamily(Family):
             has_slots=files.has_slots,
         )
 
-    def training_key(self, config: FinetuneConfig, key: str) -> str:
+    def training_key(self, config: FinetuneConfig, key: str, features: Features) -> str:
         path = config.class_weights
         if not path or path == label_weights.BALANCED or path.startswith("{"):
             return key  # the flag itself is compared

@@ -11,8 +11,10 @@ import numpy as np
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.span_qa import CUT, Choice, WindowCut
+from bert_mgpu.core import hashing
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.rows import Example, Features
+from bert_mgpu.core.log import fact
+from bert_mgpu.core.rows import Example, Features, Rows
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
 from bert_mgpu.tasks.data_checks import CheckedSet
@@ -25,9 +27,11 @@ from bert_mgpu.tasks.span_qa import (
 )
 from bert_mgpu.tasks.span_qa.files import NEGATIVE
 from bert_mgpu.tasks.span_qa.task import SpanQa
+from bert_mgpu.tasks.span_qa.taught_rows import TaughtRows, taught
 from bert_mgpu.text.tokenization import Tokenizer
 
-_CHOICE_FLAGS = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
+_THRESHOLD = "null_score_diff_threshold"
+_CHOICE_FLAGS = ("n_best_size", "max_answer_length", _THRESHOLD)
 
 
 class SpanQaFamily(Family):
@@ -72,6 +76,16 @@ class SpanQaFamily(Family):
         names = "max_answer_length", "verbose_logging"
         return _cut(config)._asdict() | {name: getattr(config, name) for name in names}
 
+    def training_rows(self, features: Features, config: FinetuneConfig) -> Rows:
+        return features if taught(features).all() else TaughtRows(features)
+
+    def training_key(self, config: FinetuneConfig, key: str, features: Features) -> str:
+        kept = taught(features)
+        if kept.all():
+            return key
+        # Not the key of earlier code, which counted all rows: its runs cannot go on.
+        return hashing.fingerprint({"data": key, "rows": int(kept.sum())})
+
     def prediction_flags(
         self, config: FinetuneConfig, files: TaskFiles
     ) -> dict[str, Any]:
@@ -105,6 +119,10 @@ class SpanQaFamily(Family):
             )
         own = {name: getattr(config, name) for name in _CHOICE_FLAGS}
         negative = bool(files.options.get(NEGATIVE))
+        # Not refused, since google-research/bert takes it.
+        if not negative and _THRESHOLD in config.given:
+            given = f"--{_THRESHOLD}={config.null_score_diff_threshold:g}"
+            fact("flags", f"{given} does nothing without --{NEGATIVE}=true")
         if negative and config.n_best_size < 2:
             raise UserError(
                 f"--n_best_size={config.n_best_size}: with --{NEGATIVE} the list has"

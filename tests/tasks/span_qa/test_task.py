@@ -1,12 +1,16 @@
 """The losses of answers, and the parameters that they need."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.rows import Example
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.model import params as params_lib
+from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.span_qa import dataset, metrics, predictions, scored
 from bert_mgpu.tasks.span_qa.reader import Answers
 from bert_mgpu.tasks.span_qa.task import SpanQa
@@ -138,6 +142,23 @@ def test_the_best_weights_may_be_those_of_any_score(rows, negative, chinese):
     found = own.metrics(rows)
     assert sorted(found) == sorted(["eval_loss", *names])
     assert {*own.shown, own.metric} <= {*found}
+
+
+@pytest.mark.parametrize("task", ["squad", "squad2"])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_threshold_that_does_nothing_is_named(capsys, task, given):
+    """Not refused: google-research/bert takes it."""
+    flags = {"null_score_diff_threshold": -1.5} if given else {}
+    config = FinetuneConfig(task_name=task, given=frozenset(flags), **flags)
+    family = registry.family_of(files := registry.find_task_files(config), config)
+    model = types.SimpleNamespace(bert_config=small_config())
+    family.task(config, model, files, data=None)
+    line = (
+        "--null_score_diff_threshold=-1.5 does nothing without"
+        " --version_2_with_negative=true"
+    )
+    said = " ".join(capsys.readouterr().err.split())
+    assert (line in said) == (given and task == "squad")
 
 
 def test_a_prediction_for_people():
