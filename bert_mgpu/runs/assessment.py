@@ -85,7 +85,13 @@ def assess(
             continue
         found = run.task.scores(own)
         judged = [
-            _judged(run, metric, found[metric], trust, baseline.get(name, {}))
+            _judged(
+                run,
+                metric,
+                found[metric],
+                trust=trust,
+                baseline=baseline.get(name, {}),
+            )
             for metric in trust.judged
         ]
         training = _training(run, plan) if plan else None
@@ -108,6 +114,7 @@ def _judged(
     run: FinetuningRun,
     metric: str,
     value: float,
+    *,
     trust: Trust,
     baseline: Mapping[str, float],
 ) -> learning.JudgedScore:
@@ -137,7 +144,7 @@ def assess_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Assessment:
         _warn(doubts)
         return Assessment({}, doubts, {})
     baseline = result_files.read_baseline(run.output_dir).get(MAIN, {})
-    score = _judged(run, metric, row[metric], Trust(), baseline)
+    score = _judged(run, metric, row[metric], trust=Trust(), baseline=baseline)
     doubts = learning.findings([score], training)
     _warn(doubts)
     said = f"{MAIN} {metric} {row[metric]:.4f} at step {row['step']:,}, while training"
