@@ -58,6 +58,8 @@ def main(argv: Sequence[str]) -> int:
 def _serve(config: ServeConfig) -> None:
     check_needed(config, ["output_dir"], "bert_mgpu serve FOLDER")
     check_trained(str(config.output_dir))
+    if config.model_name:
+        _check_name(config.model_name)
     try:
         from bert_mgpu.serving.app import make_app
         from bert_mgpu.serving.bodies import Limits
@@ -99,6 +101,12 @@ def _serve(config: ServeConfig) -> None:
             say("stopped at once by a second signal: some requests may be unanswered")
         else:
             say("stopped: every accepted request has been answered")
+
+
+def _check_name(name: str) -> None:
+    """Raises UserError unless an address can have the name of a model."""
+    if not _NAME.fullmatch(name):
+        raise UserError(f"--model_name={name}: pass letters, digits, _, . and - alone")
 
 
 def _configure_devices(config: ServeConfig) -> None:
@@ -163,10 +171,7 @@ class LoadedModel:
         )
         self._device, self._precision = config.device, config.precision
         self.name = config.model_name or self._model.task_name
-        if not _NAME.fullmatch(self.name):
-            raise UserError(
-                f"--model_name={self.name}: pass letters, digits, _, . and - alone"
-            )
+        _check_name(self.name)
         self.inputs = ("text_a", "text_b")[: 1 + self._model.takes_pairs]
         self.titles = self._model.predictor.data.family.titles[: len(self.inputs)]
         self.batch = self._model.predictor.batch
