@@ -11,6 +11,7 @@ import json
 import pathlib
 import shutil
 import tempfile
+import types
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -33,6 +34,8 @@ class FeatureBlock(NamedTuple):
     first: int  # the number of the first line, from 0
     token_ids: Ragged  # int32, with [CLS] and [SEP]
     values: Ragged | np.ndarray  # float32 [T, K, H] by line; pooled [N, H]
+    # By number, why a line could not be read; lines of JSON have this for its values.
+    unread: Mapping[int, str] = types.MappingProxyType({})
 
 
 class FeatureForm(NamedTuple):
@@ -46,6 +49,11 @@ class FeatureForm(NamedTuple):
 
 # Writes a block; returns False when nobody reads the output any more.
 Write = Callable[[FeatureBlock], bool]
+
+
+def are_lines(path: str) -> bool:
+    """Whether a file of this name holds lines of JSON."""
+    return pathlib.Path(path).suffix.lower() not in _FORMATS
 
 
 @contextlib.contextmanager
@@ -73,7 +81,9 @@ def json_lines(block: FeatureBlock, form: FeatureForm) -> Iterator[str]:
     """
     for index in range(len(block.token_ids.lengths)):
         start = f'{{"linex_index": {block.first + index}, '
-        if isinstance(block.values, Ragged):
+        if error := block.unread.get(block.first + index):
+            yield f'{start}"error": {json.dumps(error, ensure_ascii=False)}}}\n'
+        elif isinstance(block.values, Ragged):
             tokens = [form.tokens[number] for number in block.token_ids.row(index)]
             features = _features(tokens, block.values.row(index), form.layers)
             yield f'{start}"features": [{features}]}}\n'

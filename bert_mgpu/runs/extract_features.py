@@ -155,8 +155,11 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
         extractor.tokenizer.tokens,
         dtype=config.output_dtype,
     )
-    output = str(config.output_file)
-    parts = _parts(config, extractor)
+    output, bad = str(config.output_file), 0
+    # Lines of a stream that cannot be read are answered, if by lines of JSON.
+    answers = config.input_file == STANDARD_INPUT and feature_files.are_lines(output)
+    unread: dict[int, str] = {}
+    parts = _parts(config, extractor, unread if answers else None)
     with (
         feature_files.writer(output, form) as write,
         # It writes a block while the next one is computed.
@@ -168,7 +171,10 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
                 values = extractor.values(rows)
             except NotFinite as error:
                 raise error.of(f"{config.input_file}:{lines + error.row + 1}") from None
-            block = FeatureBlock(lines, rows.ragged["input_ids"], values)
+            numbers = range(lines, lines + len(rows))
+            errors = {n: unread.pop(n) for n in numbers if n in unread}
+            block = FeatureBlock(lines, rows.ragged["input_ids"], values, unread=errors)
+            bad += len(errors)
             if written and not written.result():
                 return
             lines += len(rows)
@@ -179,17 +185,21 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
             raise UserError(f"{config.input_file}: holds no line: pass another file")
     seconds = time.perf_counter() - began
     rate = f"{seconds:.1f} s, {lines / seconds:.0f} a second"
-    say(f"{lines} line{'s' * (lines != 1)} in {rate}: {output}")
+    more = f"; {bad} could not be read" if bad else ""
+    say(f"{lines} line{'s' * (lines != 1)} in {rate}: {output}{more}")
 
 
-def _parts(config: FeaturesConfig, extractor: Extractor) -> Iterator[Features]:
+def _parts(
+    config: FeaturesConfig, extractor: Extractor, unread: dict[int, str] | None = None
+) -> Iterator[Features]:
     """The rows of the lines in order, in parts whose vectors are in memory together.
 
     If each token gets a vector, a part is a few batches, enough for every tower.
+    unread: see `_blocks`.
     """
     lines = _FULL_BATCHES * config.n_gpus * config.batch_size
     most = lines * config.max_seq_length if config.pooling == TOKENS else None
-    for pairs in _blocks(str(config.input_file), max(_BLOCK, lines)):
+    for pairs in _blocks(str(config.input_file), max(_BLOCK, lines), unread):
         rows = extractor.rows(pairs)
         for numbers in split(rows.lengths, most):
             yield rows.take(numbers)
@@ -211,23 +221,29 @@ def split(lengths: np.ndarray, most: int | None) -> Iterator[np.ndarray]:
         start = end
 
 
-def _blocks(path: str, most: int) -> Iterator[list[Pair]]:
+def _blocks(
+    path: str, most: int, unread: dict[int, str] | None = None
+) -> Iterator[list[Pair]]:
     """The lines of a file in blocks of at most `most` lines.
 
-    A block of standard input has the lines that have arrived so far.
+    A block of standard input has the lines that have arrived so far. unread: gets the
+    number, from 0, and the fault of each line of standard input that cannot be read,
+    which stands in its block as an empty text; None: the first one raises UserError.
     """
-
-    def lines() -> Iterator[Pair]:
-        return (parse(text) for _, text in text_files.read_lines(path))
-
     if path == STANDARD_INPUT:
 
         def read(put: Callable[[Pair], None]) -> None:
-            for pair in lines():
-                put(pair)
+            def fault(line: int, error: str) -> None:
+                assert unread is not None
+                unread[line - 1] = error
+                put(("", None))
+
+            faults = None if unread is None else fault
+            for _, text in text_files.read_lines(path, faults=faults):
+                put(parse(text))
 
         yield from arrivals.blocks(read, most)
         return
-    pairs = lines()
+    pairs = (parse(text) for _, text in text_files.read_lines(path))
     while block := [*itertools.islice(pairs, most)]:
         yield block
