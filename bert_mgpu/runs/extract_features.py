@@ -173,7 +173,7 @@ def extract(config: FeaturesConfig, extractor: Extractor) -> None:
                 raise error.of(f"{config.input_file}:{lines + error.row + 1}") from None
             numbers = range(lines, lines + len(rows))
             errors = {n: unread.pop(n) for n in numbers if n in unread}
-            block = FeatureBlock(lines, rows.ragged["input_ids"], values, errors)
+            block = FeatureBlock(lines, rows.ragged["input_ids"], values, unread=errors)
             bad += len(errors)
             if written and not written.result():
                 return
