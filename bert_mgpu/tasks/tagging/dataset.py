@@ -11,8 +11,8 @@ Letters: U units of a text.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ OF_CRF = ("prior_ids", "edges")
 UNITS, ENTITIES = "units", "entities"  # in `Features.unread`: int32 [..., 2], [..., 3]
 _KEYS = "unit_keys"  # in `Features.unread`: int64 [...], see `_keys`
 _CONTINUES = "##"  # begins a piece that continues a word
+_Type = TypeVar("_Type")  # of an entity: its name or its index
 
 
 class Units(NamedTuple):
@@ -195,13 +196,18 @@ def _keys(units: Units, text: str, unknown: int) -> np.ndarray:
 
 def unit_spans(spans: Sequence[Span], places: np.ndarray) -> list[Span]:
     """Converts character spans to unit spans; drops those not aligned with units."""
+    return [Span(*each) for each in in_units(spans, places)]
+
+
+def in_units(
+    spans: Iterable[tuple[int, int, _Type]], places: np.ndarray
+) -> Iterator[tuple[int, int, _Type]]:
+    """Yields unit_spans of (start, end, type), whatever the type's form."""
     starts = {start: number for number, start in enumerate(places[:, 0].tolist())}
     ends = {end: number + 1 for number, end in enumerate(places[:, 1].tolist())}
-    return [
-        Span(starts[start], ends[end], kind)
-        for start, end, kind in spans
-        if start in starts and end in ends and starts[start] < ends[end]
-    ]
+    for start, end, kind in spans:
+        if start in starts and end in ends and starts[start] < ends[end]:
+            yield starts[start], ends[end], kind
 
 
 def _pairs(rows: Sequence[Any], width: int) -> Ragged:

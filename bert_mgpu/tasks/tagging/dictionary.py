@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from bert_mgpu.core.rows import Features
 from bert_mgpu.tasks.tagging import bio, metrics
 from bert_mgpu.tasks.tagging.bio import Span
-from bert_mgpu.tasks.tagging.dataset import sentences
+from bert_mgpu.tasks.tagging.dataset import in_units, sentences
 
 NAME = "the training set's entities"
 _Words = tuple[int, ...]
@@ -44,11 +44,8 @@ def _known(train: Features) -> dict[_Words, int]:
     """The entities to look up, as keys of units, and the index of the type of each."""
     counts: dict[_Words, collections.Counter[int]] = {}
     for keys, places, entities in sentences(train):
-        starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
-        for start, end, kind in entities.tolist():
-            if start in starts and end in ends:
-                words = (*keys[starts.index(start) : ends.index(end) + 1],)
-                counts.setdefault(words, collections.Counter())[kind] += 1
+        for start, end, kind in in_units(entities.tolist(), places):
+            counts.setdefault((*keys[start:end],), collections.Counter())[kind] += 1
     known = {words: kinds.most_common(1)[0][0] for words, kinds in counts.items()}
     lengths = _lengths(known)
     found, right = collections.Counter[_Words](), collections.Counter[_Words]()

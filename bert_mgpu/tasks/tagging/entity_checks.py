@@ -11,7 +11,7 @@ from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import listed
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.tagging import bio
-from bert_mgpu.tasks.tagging.dataset import ENTITIES, UNITS, sentences
+from bert_mgpu.tasks.tagging.dataset import ENTITIES, UNITS, in_units, sentences
 
 _NUMBER_WIDTH = 12  # characters of a column
 _FEW = 8  # entities of a type: with fewer, it can hardly be learnt
@@ -78,11 +78,8 @@ def _in_two_ways(checked: CheckedSet, types: Sequence[str]) -> Iterator[str]:
     for line, (keys, places, entities) in zip(
         lines.tolist(), sentences(checked.features), strict=True
     ):
-        starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
-        for start, end, kind in entities.tolist():
-            if start in starts and end in ends:
-                mention = (*keys[starts.index(start) : ends.index(end) + 1],)
-                seen[mention].setdefault(kind, line)
+        for start, end, kind in in_units(entities.tolist(), places):
+            seen[tuple(keys[start:end])].setdefault(kind, line)
     several = [kinds for kinds in seen.values() if len(kinds) > 1]
     if several:
         shown = [
