@@ -38,6 +38,13 @@ def test_each_entity_meets_one():
     ]
 
 
+def test_neighbours_do_not_overlap():
+    """An end is excluded, so an entity may begin there."""
+    for one, other in ((Span(2, 4, "A"), Span(0, 2, "A")),
+                       (Span(0, 2, "A"), Span(2, 4, "A"))):  # fmt: skip
+        assert [*report.matched([one], [other])] == [(one, None), (None, other)]
+
+
 def test_pairing_reads_each_entity_a_few_times():
     """Its time is in proportion to their number: a text may have thousands."""
 
