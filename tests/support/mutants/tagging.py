@@ -12,6 +12,9 @@ _WINDOWS, _REPORT = "text/test_windows.py", "tasks/tagging/test_report.py"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
+    Mutant("blanks before a tab are a part of the word", "data/conll.py",
+           '[cell.strip(" ") for cell in line.split("\\t")]', 'line.split("\\t")',
+           "data/test_conll.py around_cells"),
     Mutant("a document's line is a sentence", "data/conll.py",
            "or cells[0] == _DOCUMENT", "or False", "data/test_conll.py"),
     Mutant("a blank word ends a sentence", "data/conll.py",
