@@ -26,7 +26,9 @@ def decide(scored: TaggedSet) -> Predictions:
     """
     texts, values, records = list[str](), list[np.ndarray](), list[dict[str, Any]]()
     for number, example in enumerate(scored.examples):
+        # In long sentences, rounding in float32 may carry a share past 1.
         shares = scored.decoded[1].row(number).astype(float).round(_DIGITS)
+        shares = shares.clip(0.0, 1.0)
         record: dict[str, Any] = {"entities": _entities(scored, number, shares)}
         if example.words is None:
             spans = scored.entities[number]

@@ -95,7 +95,12 @@ def fault(text: str, given: Given) -> str | None:
 
 
 def _nearby(text: str, start: int, end: int, *, mention: str, ends: int) -> str:
-    """By how much a place is off, and the right one; "" if the mention is not near."""
+    """By how much a place is off, and the right one; "" if the mention is not near.
+
+    An empty mention is everywhere, and nowhere.
+    """
+    if not mention:
+        return ""
     for off in sorted(range(-_NEAR, _NEAR + 1), key=abs):
         first = start + off
         if first >= 0 and text.startswith(mention, first):

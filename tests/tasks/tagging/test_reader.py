@@ -161,6 +161,12 @@ def test_faults_of_spans(tmp_path, name):
     assert faults[0][1].startswith(words)
 
 
+def test_an_empty_mention_gets_no_advice():
+    """It stands nowhere, so no place is right."""
+    given = spans.Given(0, 2, "A", mention="", ends=1)
+    assert spans.fault("EU says", given) == "the span 0 to 2 (A) is 'EU', not ''"
+
+
 FORMS = [
     [[3, 11, "LOC"]],
     [{"start": 3, "end": 11, "type": "LOC"}],
