@@ -1,6 +1,7 @@
 """The sentences of CoNLL files: a word and its tags per line, blank lines in between.
 
-A line is split at tabs, or at spaces if it has no tab. A -DOCSTART- line (CoNLL-2003)
+A line is split at tabs, and spaces around a cell are dropped, or at spaces if it has no
+tab. A -DOCSTART- line (CoNLL-2003)
 separates two documents and is left out.
 """
 
@@ -72,7 +73,9 @@ def _too_few(row: list[str], needed: int) -> str:
 
 
 def _cells(line: str) -> list[str]:
-    return line.split("\t") if "\t" in line else _BLANKS.split(line.rstrip(" "))
+    if "\t" in line:  # a cell may hold blanks, but those around it are no part of it
+        return [cell.strip(" ") for cell in line.split("\t")]
+    return _BLANKS.split(line.rstrip(" "))
 
 
 def _blocks(lines: Lines) -> Iterator[tuple[int, list[list[str]]]]:

@@ -74,10 +74,13 @@ class PreparationTotals:
             if preparation.objective == "mlm":
                 lines.append("  --objective=documents would keep them")
         if counts["skipped"]:
-            full = ", or full of [UNK]" * (preparation.objective == "infill")
-            lines.append(
-                f"left out: {counts['skipped']} rows too short to be masked{full}"
+            why = (
+                "too short to be masked, or full of [UNK]"
+                if preparation.objective == "infill"
+                else "in which no word fits --max_predictions_per_seq or"
+                " --masked_lm_prob"
             )
+            lines.append(f"left out: {counts['skipped']} rows {why}")
         masking = tools(preparation).masking
         if masking and (note := too_few(masking, preparation.max_seq_length)):
             lines.append(note)
@@ -89,7 +92,7 @@ class PreparationTotals:
             return []
         if self.counts["documents"] == 1:
             return ["note: one document: put blank lines between documents"]
-        if self.counts["label_1"] == self.counts["rows"]:
+        if self.counts["sentences"] == self.counts["documents"]:
             return [
                 "note: every document has one sentence, so there are no next sentences:"
                 " better pass --objective=mlm"

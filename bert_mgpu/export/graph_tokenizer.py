@@ -226,30 +226,6 @@ def is_space(points: tf.Tensor) -> tf.Tensor:
     return tf.reduce_any(points[:, None] == tf.constant(_BLANKS), 1)
 
 
-def cover_dropped(
-    texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, *, unit_texts: tf.Tensor
-) -> tf.Tensor:
-    """The ends of units, moved past characters that belong to no piece (accents, ...).
-
-    A unit extends to the next whitespace or the next unit. starts, ends: int32, of the
-    units of all texts, one text after the other; unit_texts: the text of each unit.
-    """
-    points = tf.strings.unicode_decode(texts, "UTF-8")
-    blanks = is_space(points.values)
-    begins = tf.gather(tf.cast(points.row_starts(), tf.int32), unit_texts)
-    sizes = tf.gather(tf.cast(points.row_lengths(), tf.int32), unit_texts)
-    is_last = tf.concat([unit_texts[1:] != unit_texts[:-1], [True]], 0)[
-        : tf.size(starts)
-    ]
-    following = tf.where(
-        is_last, sizes, tf.concat([starts[1:], [0]], 0)[: tf.size(starts)]
-    )
-    seen = tf.concat([[0], tf.cumsum(tf.cast(blanks, tf.int32))], 0)
-    spaces = tf.concat([tf.cast(tf.where(blanks)[:, 0], tf.int32), [tf.int32.max]], 0)
-    blank = tf.gather(spaces, tf.gather(seen, begins + ends)) - begins
-    return tf.maximum(ends, tf.minimum(blank, following))
-
-
 def _code_points() -> list[int]:
     return [point for first, end in _RANGES for point in range(first, end)]
 

@@ -16,7 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.config.span_qa import Choice, WindowCut
-from bert_mgpu.export.graph_tokenizer import GraphTokenizer, cover_dropped, is_space
+from bert_mgpu.export.graph_marks import cover_marks
+from bert_mgpu.export.graph_tokenizer import GraphTokenizer, is_space
 from bert_mgpu.export.saved_model import Exportable, Served
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import LENGTH_WEIGHT
@@ -121,7 +122,7 @@ class ServedAnswers(Served):
     def _pieces(self, texts: tf.Tensor) -> _ContextPieces:
         pieces = self._tokenize.located(texts)
         starts, ends = pieces.starts.values, pieces.ends.values
-        ends = cover_dropped(texts, starts, ends, unit_texts=pieces.ids.value_rowids())
+        ends = cover_marks(texts, starts, ends, unit_texts=pieces.ids.value_rowids())
         points = tf.strings.unicode_decode(texts, "UTF-8")
         return _ContextPieces(pieces.ids, starts, ends, points=points)
 

@@ -14,11 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.task import Batch, Params
-from bert_mgpu.export.graph_tokenizer import (
-    GraphTokenizer,
-    Located,
-    cover_dropped,
-)
+from bert_mgpu.export.graph_marks import cover_marks
+from bert_mgpu.export.graph_tokenizer import GraphTokenizer, Located
 from bert_mgpu.export.saved_model import Exportable, Served
 from bert_mgpu.model import crf
 from bert_mgpu.text import whole_words
@@ -137,7 +134,7 @@ class ServedTags(Served):
             pieces.ends.values, unit, tf.size(unit_texts)
         )
         starts = tf.boolean_mask(pieces.starts.values, begins)
-        ends = cover_dropped(texts, starts, ends, unit_texts=unit_texts)
+        ends = cover_marks(texts, starts, ends, unit_texts=unit_texts)
         found = _Places(
             *(
                 tf.RaggedTensor.from_value_rowids(

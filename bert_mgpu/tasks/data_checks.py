@@ -6,12 +6,12 @@ Letters: R rows of a file, one for each example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.core.rows import Features, Ragged
+from bert_mgpu.core.rows import Example, Features, Ragged
 
 _TRUNCATED, _UNKNOWN = 0.1, 0.02  # shares of rows, of tokens, above which to warn
 _MAX_LINES = 3  # line numbers that a warning names
@@ -26,6 +26,7 @@ class CheckedSet(NamedTuple):
     features: Features
     unknown: int  # the id of [UNK]
     labelled: bool = True
+    examples: Sequence[Example] = ()  # of the rows, where they are at hand
 
     def locations(self, rows: np.ndarray) -> str:
         """file:line of the first few of these rows, and how many more lines there are.

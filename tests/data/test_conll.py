@@ -36,6 +36,12 @@ def test_words_may_hold_what_is_no_blank(tmp_path):
     assert read(tmp_path, "a\n\u3000\nb\n", [0])[0][1] == [["a", "\u3000", "b"]]
 
 
+def test_blanks_around_cells_between_tabs_are_dropped(tmp_path):
+    text = "New York \tB-LOC\n  is\tO \n \t O\n"
+    wanted = [["New York", "is", ""], ["B-LOC", "O", "O"]]
+    assert read(tmp_path, text) == [(1, wanted)]
+
+
 def test_without_labels_only_the_words_are_read(tmp_path):
     assert read(tmp_path, "EU\nis\n\n.\n", [0, None]) == [
         (1, [["EU", "is"], None]),

@@ -196,3 +196,7 @@ def test_text_that_does_not_suit_is_told(prepare, work):
     assert "note: every document has one sentence" in prepare()[1]
     text.write_text("x0y0 x0y1\nx0y2 x0y3\n\n" * 90)
     assert "note: " not in prepare()[1]
+    # Rows of real next sentences may all be left out: documents have several, still.
+    text.write_text("x0y0y1y2 x0y0y1y2\nx0y0y1y2 x0y0y1y2\n\n" * 2 + "x0y0\n\n" * 9)
+    said = prepare(do_whole_word_mask=True)[1]
+    assert "rows in which no word fits" in said and "note: every" not in said

@@ -38,6 +38,7 @@ HARD_TEXTS = [
     *(
         "e\u0301\ufe0f 🎉 the\ufe0f sun 👩‍👩‍👧 joy",
         "ｓｕｎ，ｊｏｙ the",
+        "sun\u200b joy\ufffdthe\u00ad \u200brain\u0301\u200c\u200b",
         "好新坏旧" * 9,
     ),
     *(WORDS * 6, "sun\u00a0 joy of sun  joy in sun joy " * 3, "suns 🎉 " * 20),

@@ -23,6 +23,7 @@ LENGTH = 40
 TEXTS = [
     *("sun joy the rain", "suns joys", "", " ", "好新坏旧", "sun，joy", "한국 sun"),
     *("rain\u0301 joy\u0301\u0302the", "e\u0301\ufe0f 🎉 the\ufe0f sun", "ｓｕｎ joy"),
+    *("sun\u200b joy\ufffdthe\u00ad \u200brain\u0301\u200c\u200b\u0301", "好\u200b坏"),
     *(text for text in HARD if len(text) < LENGTH - 2),
 ]
 LONG = ["suns " * 40, "sun " * 38, "好" * 39, "the " + "s" * 60, "s" * 60]

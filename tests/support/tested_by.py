@@ -51,6 +51,7 @@ PARTS = {
     "data_prep/statistics.py": ("data_prep/prepare.py", "what it prints at the end"),
     "data_prep/text_lines.py": ("data_prep/corpus.py", "the lines of its files"),
     "export/onnx.py": ("runs/export.py", "run by --export_onnx alone"),
+    "export/graph_marks.py": ("export/served_tags.py", "the ends of its units"),
     "model/recompute.py": ("model/bert.py", "layers under --recompute"),
     "text/pieces.py": ("tasks/tagging/dataset.py", "the ends of its units"),
     "text/spelling.py": ("text/realise.py", "the case of what it writes"),

@@ -117,6 +117,7 @@ def _report(config: TaskDataConfig) -> None:
             family.features(read.examples, tokenizer, files, config=config),
             unknown=known.unk_id if known else _NO_ID,
             labelled=read.labelled,
+            examples=read.examples,
         )
         for read in sets
         if read.examples

@@ -20,7 +20,7 @@ from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import Example, Features, Ragged, Spliced
 from bert_mgpu.data import cache
 from bert_mgpu.tasks.span_qa.reader import Answers
-from bert_mgpu.text.pieces import cover_dropped
+from bert_mgpu.text.pieces import cover_marks
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import windows
 
@@ -49,7 +49,7 @@ class _Contexts:
         if text not in self._known:
             located = self._tokenizer.ids_with_offsets(text)
             places = [[start, end] for _, start, end in located]
-            cover_dropped(text, places)
+            cover_marks(text, places)
             first = len(self._ids)
             self._ids.extend(token for token, _, _ in located)
             self._places.extend(itertools.chain.from_iterable(places))

@@ -10,9 +10,10 @@ Letters: U units of a text.
 
 from __future__ import annotations
 
+import bisect
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from bert_mgpu.model import crf
 from bert_mgpu.tasks.tagging import bio
 from bert_mgpu.tasks.tagging.bio import Span
 from bert_mgpu.tasks.tagging.reader import Entities
-from bert_mgpu.text.pieces import cover_dropped
+from bert_mgpu.text.pieces import bare_end, cover_marks
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.windows import windows
 
@@ -31,6 +32,7 @@ OF_CRF = ("prior_ids", "edges")
 UNITS, ENTITIES = "units", "entities"  # in `Features.unread`: int32 [..., 2], [..., 3]
 _KEYS = "unit_keys"  # in `Features.unread`: int64 [...], see `_keys`
 _CONTINUES = "##"  # begins a piece that continues a word
+_Type = TypeVar("_Type")  # of an entity: its name or its index
 
 
 class Units(NamedTuple):
@@ -57,13 +59,14 @@ def featurise(
     only a conditional random field reads.
     """
     rows, owners, lengths = list[WindowRow](), list[int](), list[int]()
-    keys = list[np.ndarray]()
+    keys, truth = list[np.ndarray](), list[list[Span]]()
     repaired = total = between = 0
     writer, room = _TagWriter(tags), max_seq_length - 2
     for number, example in enumerate(examples):
         units = _units(example, tokenizer, by_words)
         label = example.label or Entities(())
-        spans = unit_spans(label.spans, units.places)
+        truth.append(snapped(label.spans, example.text_a, units.places))
+        spans = unit_spans(truth[-1], units.places)
         tag_ids = writer.ids(spans, len(units.pieces))
         sizes = np.array([len(pieces) for pieces in units.pieces], np.int64)
         cut = windows(sizes, room, doc_stride)
@@ -80,7 +83,7 @@ def featurise(
     numbers = np.array(owners, np.int64)
     is_first = np.diff(numbers, prepend=-1) > 0
     entities = [
-        writer.rows(examples[number].label) if first else []
+        writer.rows(truth[number]) if first else []
         for number, first in zip(owners, is_first, strict=True)
     ]
     notes = cache.length_notes(np.array(lengths), 0)
@@ -155,9 +158,8 @@ class _TagWriter:
         written = bio.write_tags(spans, length, self._scheme)
         return np.array([self._index[tag] for tag in written], np.int32)
 
-    def rows(self, label: Entities | None) -> list[tuple[int, int, int]]:
+    def rows(self, spans: Sequence[Span]) -> list[tuple[int, int, int]]:
         """The entities of an example: start, end and the index of the type."""
-        spans = label.spans if label else ()
         return [(start, end, self._types[kind]) for start, end, kind in spans]
 
 
@@ -179,7 +181,7 @@ def _units(example: Example, tokenizer: Tokenizer, by_words: bool) -> Units:
             pieces.append([token])
             places.append([start, end])
         before = end
-    cover_dropped(text, places)
+    cover_marks(text, places)
     return Units(np.array(places, np.int64).reshape(-1, 2), pieces)
 
 
@@ -193,15 +195,40 @@ def _keys(units: Units, text: str, unknown: int) -> np.ndarray:
     return np.array([hash((*values,)) for values in own], np.int64)
 
 
+def snapped(spans: Sequence[Span], text: str, places: np.ndarray) -> list[Span]:
+    """The spans, with ends among dropped characters moved to those of units.
+
+    So a zero-width space beside an entity is never a part of it, and a span that ends
+    before an accent has it, as the predicted ones do. places: of the text's units.
+    """
+    starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
+    bare = [bare_end(text, start, end) for start, end in places.tolist()]
+    moved = []
+    for span in spans:
+        first = bisect.bisect_left(starts, span.start)
+        last = bisect.bisect_right(bare, span.end) - 1
+        begins = first == 0 or bare[first - 1] <= span.start
+        stops = last == len(starts) - 1 or span.end <= starts[last + 1]
+        if first <= last and begins and stops:
+            span = Span(starts[first], ends[last], span.type)
+        moved.append(span)
+    return moved
+
+
 def unit_spans(spans: Sequence[Span], places: np.ndarray) -> list[Span]:
     """Converts character spans to unit spans; drops those not aligned with units."""
+    return [Span(*each) for each in in_units(spans, places)]
+
+
+def in_units(
+    spans: Iterable[tuple[int, int, _Type]], places: np.ndarray
+) -> Iterator[tuple[int, int, _Type]]:
+    """Yields unit_spans of (start, end, type), whatever the type's form."""
     starts = {start: number for number, start in enumerate(places[:, 0].tolist())}
     ends = {end: number + 1 for number, end in enumerate(places[:, 1].tolist())}
-    return [
-        Span(starts[start], ends[end], kind)
-        for start, end, kind in spans
-        if start in starts and end in ends and starts[start] < ends[end]
-    ]
+    for start, end, kind in spans:
+        if start in starts and end in ends and starts[start] < ends[end]:
+            yield starts[start], ends[end], kind
 
 
 def _pairs(rows: Sequence[Any], width: int) -> Ragged:

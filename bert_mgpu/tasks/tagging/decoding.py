@@ -71,7 +71,10 @@ class TaggedSet:
 
     @functools.cached_property
     def true_entities(self) -> list[list[Span]]:
-        """The true entities of each sentence, by character, as the file has them."""
+        """The true entities of each sentence, by character.
+
+        They are as the file has them, but for dropped characters at an end.
+        """
         types = bio.types_of(self.tags)
         return [
             [Span(start, end, types[kind]) for start, end, kind in own.tolist()]

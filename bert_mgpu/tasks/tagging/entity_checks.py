@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bert_mgpu.core import terminal
-from bert_mgpu.core.errors import listed
+from bert_mgpu.core.errors import listed, short_repr
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.tagging import bio
-from bert_mgpu.tasks.tagging.dataset import ENTITIES, UNITS, sentences
+from bert_mgpu.tasks.tagging.dataset import ENTITIES, UNITS, in_units, sentences
 
 _NUMBER_WIDTH = 12  # characters of a column
 _FEW = 8  # entities of a type: with fewer, it can hardly be learnt
@@ -41,8 +41,13 @@ def tables(sets: Sequence[CheckedSet], tags: Sequence[str]) -> list[str]:
     return [terminal.align(table, widths) for table in (lines, facts)]
 
 
-def warnings(checked: CheckedSet, tags: Sequence[str]) -> Iterator[str]:
-    """A line for each likely mistake in a labelled set."""
+def warnings(
+    checked: CheckedSet, tags: Sequence[str], *, word_lines: bool = False
+) -> Iterator[str]:
+    """A line for each likely mistake in a labelled set.
+
+    word_lines: whether each word of a sentence has a line of its own.
+    """
     if not checked.labelled:
         return
     counts, types = _counts(checked, tags), bio.types_of(tags)
@@ -68,31 +73,43 @@ def warnings(checked: CheckedSet, tags: Sequence[str]) -> Iterator[str]:
             f"{checked.path}: one row, of {units} words: are the blank lines between"
             " sentences missing?"
         )
-    yield from _in_two_ways(checked, types)
+    yield from _in_two_ways(checked, types, word_lines)
 
 
-def _in_two_ways(checked: CheckedSet, types: Sequence[str]) -> Iterator[str]:
-    """Warns of mentions that have several types, with the first line of each type."""
-    lines = checked.features.lines[checked.features.first_rows]
-    seen: dict[tuple[int, ...], dict[int, int]] = collections.defaultdict(dict)
-    for line, (keys, places, entities) in zip(
-        lines.tolist(), sentences(checked.features), strict=True
-    ):
-        starts, ends = places[:, 0].tolist(), places[:, 1].tolist()
-        for start, end, kind in entities.tolist():
-            if start in starts and end in ends:
-                mention = (*keys[starts.index(start) : ends.index(end) + 1],)
-                seen[mention].setdefault(kind, line)
+def _in_two_ways(
+    checked: CheckedSet, types: Sequence[str], word_lines: bool
+) -> Iterator[str]:
+    """Warns of mentions that have several types, with the first place of each type."""
+    lines = checked.features.lines[checked.features.first_rows].tolist()
+    seen: dict[tuple[int, ...], dict[int, tuple[str, str]]]
+    seen = collections.defaultdict(dict)
+    for number, (keys, places, entities) in enumerate(sentences(checked.features)):
+        for start, end, kind in in_units(entities.tolist(), places):
+            found = seen[tuple(keys[start:end])]
+            if kind not in found:
+                first, last = int(places[start, 0]), int(places[end - 1, 1])
+                where = f"line {lines[number]}, characters {first} to {last}"
+                if word_lines:
+                    where = f"line {lines[number] + start}"
+                found[kind] = where, _text(checked, number, slice(first, last))
     several = [kinds for kinds in seen.values() if len(kinds) > 1]
     if several:
         shown = [
-            " and ".join(f"{types[kind]} (line {line})" for kind, line in kinds.items())
+            next(text for _, text in kinds.values())
+            + " and ".join(f"{types[kind]} ({at})" for kind, (at, _) in kinds.items())
             for kinds in several[:_NAMES]
         ]
         count = f"{len(several)} mention{'s' * (len(several) > 1)}"
         more = len(several) - len(shown)
         rest = f"; and {more} more" if more else ""
         yield f"{checked.path}: {count} with several types: {'; '.join(shown)}{rest}"
+
+
+def _text(checked: CheckedSet, number: int, place: slice) -> str:
+    """What begins the line of a mention: its text, if the examples are at hand."""
+    if not checked.examples:
+        return ""
+    return f"{short_repr(checked.examples[number].text_a[place])} is "
 
 
 def _counts(checked: CheckedSet, tags: Sequence[str]) -> np.ndarray:

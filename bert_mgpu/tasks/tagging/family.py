@@ -176,7 +176,9 @@ class TaggingFamily(Family):
             )
 
     def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:
-        return entity_checks.warnings(checked, files.labels)
+        table = files.columns.table
+        word_lines = table is not None and table.form.word_lines(checked.path)
+        return entity_checks.warnings(checked, files.labels, word_lines=word_lines)
 
     def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:
         return entity_checks.tables(sets, files.labels)

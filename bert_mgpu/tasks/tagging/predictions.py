@@ -10,7 +10,7 @@ import numpy as np
 from bert_mgpu.core import run_files
 from bert_mgpu.core.task import Display, Predictions
 from bert_mgpu.tasks.tagging import bio
-from bert_mgpu.tasks.tagging.dataset import unit_spans
+from bert_mgpu.tasks.tagging.dataset import snapped, unit_spans
 from bert_mgpu.tasks.tagging.decoding import TaggedSet
 
 _DIGITS = 6  # decimals of a probability
@@ -26,7 +26,9 @@ def decide(scored: TaggedSet) -> Predictions:
     """
     texts, values, records = list[str](), list[np.ndarray](), list[dict[str, Any]]()
     for number, example in enumerate(scored.examples):
+        # In long sentences, rounding in float32 may carry a share past 1.
         shares = scored.decoded[1].row(number).astype(float).round(_DIGITS)
+        shares = shares.clip(0.0, 1.0)
         record: dict[str, Any] = {"entities": _entities(scored, number, shares)}
         if example.words is None:
             spans = scored.entities[number]
@@ -73,7 +75,8 @@ def _conlleval(scored: TaggedSet) -> Iterator[str]:
     for number, example in enumerate(scored.examples):
         places, tags = scored.places.row(number), _tags(scored, number)
         if is_known:
-            true = unit_spans(example.label.spans, places)
+            true = snapped(example.label.spans, example.text_a, places)
+            true = unit_spans(true, places)
             written = bio.write_tags(true, len(places), scheme)
             tags = [f"{own} {tag}" for own, tag in zip(written, tags, strict=True)]
         for (start, end), tag in zip(places.tolist(), tags, strict=True):

@@ -39,6 +39,8 @@ def conll(
         )
     written: dict[int, str] = {}
     for number, example in first.items():
+        if not example.label.repaired:
+            continue  # a sound row stays as it is written, whatever the notation
         starts, ends = (
             {place[side]: index for index, place in enumerate(example.words or ())}
             for side in (0, 1)
@@ -66,7 +68,7 @@ def json_objects(
     first = {example.line: example for example in examples}
     lines = read_lines(path, encoding_of(columns))
     for number, text in json_lines.objects(lines):
-        if example := first.get(number):
+        if (example := first.get(number)) and example.label.repaired:
             record = json.loads(text)
             record[key] = [list(span) for span in example.label.spans]
             text = json.dumps(record, ensure_ascii=False)

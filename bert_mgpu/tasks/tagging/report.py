@@ -52,17 +52,17 @@ def matched(true: Sequence[Span], predicted: Sequence[Span]) -> Iterator[Pair]:
     Overlapping ones are paired from left to right. (Entities of one side never overlap,
     so one with the same place on the other side overlaps nothing else there.)
     """
-    left, right = [*true], [*predicted]
-    for one in true:
-        other = next((each for each in right if _overlap(one, each)), None)
-        if other is not None:
-            left.remove(one)
-            right.remove(other)
-            yield one, other
-    for one in left:
-        yield one, None
-    for one in right:
-        yield None, one
+    right = collections.deque(sorted(predicted))
+    missed, spurious = list[Span](), list[Span]()
+    for one in sorted(true):
+        while right and right[0].end <= one.start:
+            spurious.append(right.popleft())
+        if right and right[0].start < one.end:
+            yield one, right.popleft()
+        else:
+            missed.append(one)
+    yield from ((one, None) for one in missed)
+    yield from ((None, one) for one in (*spurious, *right))
 
 
 def kind_of(true: Span | None, predicted: Span | None) -> str:
@@ -94,10 +94,6 @@ def _place(pair: Pair, names: Sequence[str]) -> tuple[int, int]:
 
 def _same_place(one: Span, other: Span) -> bool:
     return one[:2] == other[:2]
-
-
-def _overlap(one: Span, other: Span) -> bool:
-    return one.start < other.end and other.start < one.end
 
 
 def _kinds(pairs: Sequence[Pair], types: Sequence[str]) -> list[tuple[object, ...]]:

@@ -7,6 +7,7 @@ and this project's predictions; CLUENER groups them as {type: {mention: [[start,
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -94,7 +95,12 @@ def fault(text: str, given: Given) -> str | None:
 
 
 def _nearby(text: str, start: int, end: int, *, mention: str, ends: int) -> str:
-    """By how much a place is off, and the right one; "" if the mention is not near."""
+    """By how much a place is off, and the right one; "" if the mention is not near.
+
+    An empty mention is everywhere, and nowhere.
+    """
+    if not mention:
+        return ""
     for off in sorted(range(-_NEAR, _NEAR + 1), key=abs):
         first = start + off
         if first >= 0 and text.startswith(mention, first):
@@ -106,13 +112,21 @@ def _nearby(text: str, start: int, end: int, *, mention: str, ends: int) -> str:
 
 def apart(spans: Sequence[Span]) -> tuple[list[Span], list[str]]:
     """Drops spans that overlap a longer or earlier one; also returns their faults."""
-    kept, faults = list[Span](), list[str]()
-    for span in sorted(spans, key=lambda each: (each.start - each.end, each)):
-        other = next(
-            (one for one in kept if span.start < one.end and one.start < span.end), None
-        )
+    kept, faults = list[Span](), list[str]()  # kept: in text order
+
+    def order(span: Span) -> tuple[int, Span]:
+        return span.start - span.end, span
+
+    for span in sorted(spans, key=order):
+        # None that is kept is shorter, so it overlaps only those beside its place.
+        place = bisect.bisect(kept, span)
+        near = kept[max(0, place - 1) : place + 1]
+        crossed = [
+            each for each in near if each.start < span.end and span.start < each.end
+        ]
+        other = min(crossed, key=order, default=None)
         if other is None:
-            kept.append(span)
+            kept.insert(place, span)
             continue
         how = (
             "lies in"
@@ -123,4 +137,4 @@ def apart(spans: Sequence[Span]) -> tuple[list[Span], list[str]]:
             f"the span {span.start} to {span.end} ({span.type}) {how} {other.start} to"
             f" {other.end} ({other.type})"
         )
-    return sorted(kept), faults
+    return kept, faults

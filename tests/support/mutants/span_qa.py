@@ -233,7 +233,7 @@ MUTANTS: list[Mutant] = [
     Mutant("blanks make served texts differ", _GRAPH,
            "chars.with_values(~again)", "chars.with_values(again | ~again)", f"{_SERVED} equal"),
     Mutant("a served answer loses its accents", _GRAPH,
-           "        ends = cover_dropped(texts, starts, ends, unit_texts=pieces.ids.value_rowids())\n",
+           "        ends = cover_marks(texts, starts, ends, unit_texts=pieces.ids.value_rowids())\n",
            "", f"{_SERVED} hard"),
     Mutant("all served answers are of the first context", _GRAPH,
            "begins = tf.gather(tf.cast(points.row_starts(), tf.int32), questions)",

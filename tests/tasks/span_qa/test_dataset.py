@@ -189,8 +189,8 @@ def test_odd_texts(tokenizer):
 
 
 def test_places_are_those_of_the_text(tokenizer):
-    """An accent that no token has belongs to the one before it."""
-    context = "sun\u0301 (joy) 好新"
+    """An accent that no token has belongs to the one before it, unlike a blank."""
+    context = "sun\u0301\u200b (joy) 好\ufffd新"
     rows = featurise(tokenizer, Example("", "a", context))
     places = rows.unread[dataset.PLACES].values.tolist()
     cut = [context[start:end] for start, end in places]

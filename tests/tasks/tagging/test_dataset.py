@@ -104,6 +104,39 @@ def test_characters_of_no_piece_belong_to_the_one_before(tokenizer):
     assert rows.unread[dataset.UNITS].row(0).tolist() == [[0, 3], [4, 7]]
 
 
+@pytest.mark.parametrize("dropped", ["\u200b", "\u00ad", "\ufffd", "\u200b\u2060"])
+@pytest.mark.parametrize("by_words", [False, True])
+def test_characters_that_are_no_marks_belong_to_no_unit(tokenizer, dropped, by_words):
+    """Whether a file counts them to an entity or not, it is learnt without them."""
+    size = len(dropped)
+    text = f"{dropped}sun{dropped} joy"
+    for start in (0, size):
+        for end in (size + 3, 2 * size + 3):
+            one = example(text, [(start, end, "A")])
+            rows = rows_of([one], tokenizer, by_words=by_words)
+            assert tagged(rows, tokenizer) == [("sun", "B-A"), ("joy", "O")]
+            units = rows.unread[dataset.UNITS].row(0)
+            assert [text[s:e] for s, e in units] == ["sun", "joy"]
+            entities = rows.unread[dataset.ENTITIES].row(0)
+            assert entities.tolist() == [[size, size + 3, 0]]
+            assert rows.notes["between"] == 0
+
+
+def test_an_end_before_a_mark(tokenizer):
+    """A variation selector that the file does not count to the entity."""
+    rows = rows_of([example("sun\ufe0f joy", [(0, 3, "A")])], tokenizer)
+    assert tagged(rows, tokenizer) == [("sun", "B-A"), ("joy", "O")]
+    assert rows.unread[dataset.ENTITIES].row(0).tolist() == [[0, 4, 0]]
+
+
+@pytest.mark.parametrize("span", [(1, 3), (0, 2), (0, 6), (1, 8), (3, 4), (5, 8)])
+def test_ends_inside_a_unit_stay(tokenizer, span):
+    rows = rows_of([example("sun\u200b joy", [(*span, "A")])], tokenizer)
+    lost = span not in [(5, 8)]
+    assert rows.unread[dataset.ENTITIES].row(0).tolist() == [[*span, 0]]
+    assert rows.notes["between"] == lost
+
+
 def test_pieces_that_share_a_character_are_one_unit(tmp_path):
     """Hangul is decomposed: no two entities can stand at one character."""
     jamo = unicodedata.normalize("NFD", "한국")

@@ -147,6 +147,27 @@ def test_losses_are_those_of_the_true_tags(tokenizer):
     assert scored.losses.sum() == pytest.approx(wrong + right, rel=1e-5)
 
 
+def test_true_tags_beside_predicted_ones_of_a_set_without_labels(tokenizer):
+    """The file alone has them; an end may be among characters of no unit."""
+    bare = Example("", "sun\u200b joy\ufe0f rain", line=1)
+    scored = tagged_set([bare], tokenizer, [["O", "O", "O"]])
+    spans = Span(0, 4, "A"), Span(5, 8, "B")
+    scored.examples = [replace(bare, label=Entities(spans))]
+    assert "".join(predictions.decide(scored).files["label_test.txt"]) == (
+        "sun B-A O\njoy\ufe0f B-B O\nrain O O\n\n"
+    )
+
+
+def test_no_probability_is_above_1(tokenizer):
+    """In long sentences float32 makes some a little larger."""
+    scored = tagged_set([Example("", "sun", line=1)], tokenizer, [["B-A"]])
+    tags, _ = scored.decoded
+    scored.decoded = tags, Ragged(np.array([1.00002], np.float32), tags.offsets)
+    predicted = predictions.decide(scored)
+    assert predicted.values[0].tolist() == [1.0]
+    assert predicted.records[0]["entities"][0]["probability"] == 1.0
+
+
 def test_the_lines_of_each_file(tokenizer):
     words = Example("", "sun joy", line=1, words=[(0, 3), (4, 7)])
     examples = [words, Example("", "sun，joy", line=4), Example("", "", line=5)]

@@ -63,3 +63,21 @@ def test_what_is_mostly_no_entity_is_not_looked_up(features):
 def test_without_entities_there_is_nothing_to_find(features):
     train, dev = features(("sun", [])), features(("sun", [(0, 3, "A")]), ("", []))
     assert dictionary.scores(train, {"dev": dev}, TAGS)["dev"]["f1"] == 0.0
+
+
+def test_one_long_entity_does_not_slow_down_the_search():
+    """Only where its first unit stands is a sequence of its length looked up."""
+
+    class Keys(list):
+        read = 0
+
+        def __getitem__(self, index):
+            if isinstance(index, slice):
+                Keys.read += index.stop - index.start
+            return super().__getitem__(index)
+
+    known = {(7, *[1] * 299): 0, (2,): 1, (2, 3): 0}
+    keys = Keys([2, 3, 2, 1, *[1] * 1000, 7, *[1] * 299, 7, 1, 2])
+    found = [*dictionary._matches(keys, known, dictionary._lengths(known))]
+    assert found == [(0, 2, 0), (2, 3, 1), (1004, 1304, 0), (1306, 1307, 1)]
+    assert Keys.read < 1000  # 400,000 if all lengths were tried everywhere

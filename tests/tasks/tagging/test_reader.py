@@ -161,6 +161,12 @@ def test_faults_of_spans(tmp_path, name):
     assert faults[0][1].startswith(words)
 
 
+def test_an_empty_mention_gets_no_advice():
+    """It stands nowhere, so no place is right."""
+    given = spans.Given(0, 2, "A", mention="", ends=1)
+    assert spans.fault("EU says", given) == "the span 0 to 2 (A) is 'EU', not ''"
+
+
 FORMS = [
     [[3, 11, "LOC"]],
     [{"start": 3, "end": 11, "type": "LOC"}],
@@ -239,3 +245,25 @@ def test_iob1_where_it_is_said(tmp_path):
     assert len(read(path, "conll")[1]) == 1
     (example, _), faults = read(path, "conll", scheme="iob1")
     assert faults == [] and example.label.spans == (Span(0, 1, "X"), Span(2, 5, "X"))
+
+
+def test_spans_are_compared_with_their_neighbours_alone():
+    """Checking them takes time in proportion to their number."""
+
+    class Counted(Span):
+        reads = 0
+
+        @property
+        def end(self):
+            Counted.reads += 1
+            return self[1]
+
+    many = [Counted(10 * i, 10 * i + 3, "A") for i in range(500)]
+    kept, faults = spans.apart([*many, Span(1, 2, "B"), Span(12, 22, "C")])
+    assert kept == [many[0], Span(12, 22, "C"), *many[3:]]
+    assert [fault.split(") ")[0] + ")" for fault in faults] == [
+        "the span 10 to 13 (A)",
+        "the span 20 to 23 (A)",
+        "the span 1 to 2 (B)",
+    ]
+    assert Counted.reads < 5000  # 125,000 if each is compared with each

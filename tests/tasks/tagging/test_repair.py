@@ -73,6 +73,24 @@ def test_the_notation_of_a_file_stays(doctor):
     assert (new / "train.txt").read_text() == "a O\nb B-X\nc E-X\n\nd S-X\n"
 
 
+def test_sound_rows_stay_as_they_are(doctor):
+    """In their own notation; only the sentence with a fault is written anew."""
+    sound = "a B-X\nb M-X\nc E-X\nd U-X\n\na B_X\nb E_X\n\n"
+    code, _, new = doctor("train.txt", f"{sound}e I-X\nf E-X\n".encode())
+    assert code == 0
+    assert (new / "train.txt").read_text() == f"{sound}e B-X\nf E-X\n"
+
+
+def test_sound_spans_stay_as_they_are(doctor):
+    sound = '{"label": {"A": {"New": [[3, 5]]}},  "text": "In New York"}\n'
+    faulty = {"text": "In New York", "label": [[3, 11, "A"], [3, 6, "B"]]}
+    code, _, new = doctor("train.json", (sound + json.dumps(faulty) + "\n").encode())
+    assert code == 0
+    lines = (new / "train.json").read_text().splitlines(keepends=True)
+    assert lines[0] == sound
+    assert json.loads(lines[1])["label"] == [[3, 11, "A"]]
+
+
 def test_a_line_between_documents_has_no_tag(doctor):
     content = b"-DOCSTART-\n\nEU I-X NNP\nis O VBZ\n"
     code, _, new = doctor("train.txt", content, label_column=1)

@@ -38,6 +38,30 @@ def test_each_entity_meets_one():
     ]
 
 
+def test_neighbours_do_not_overlap():
+    """An end is excluded, so an entity may begin there."""
+    for one, other in ((Span(2, 4, "A"), Span(0, 2, "A")),
+                       (Span(0, 2, "A"), Span(2, 4, "A"))):  # fmt: skip
+        assert [*report.matched([one], [other])] == [(one, None), (None, other)]
+
+
+def test_pairing_reads_each_entity_a_few_times():
+    """Its time is in proportion to their number: a text may have thousands."""
+
+    class Counted(Span):
+        reads = 0
+
+        @property
+        def end(self):
+            Counted.reads += 1
+            return self[1]
+
+    true = [Counted(10 * i, 10 * i + 3, "A") for i in range(500)]
+    said = [Counted(10 * i + 5, 10 * i + 8, "A") for i in range(500)]
+    assert len([*report.matched(true, said)]) == 1000
+    assert Counted.reads < 5000  # 250,000 if each is compared with each
+
+
 def test_the_matrix_counts_each_entity_once():
     said = [Span(0, 2, "A"), Span(4, 6, "B"), Span(8, 9, "B"), Span(13, 15, "A")]
     pairs = [*report.matched(TRUE, said)]
