@@ -88,8 +88,9 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (ERRORS,),
         "each example of an evaluated set that is wrong, the worst first: its texts,"
-        " the truth, and the prediction as in predictions.jsonl; of type"
-        " regression the worst tenth, at least 20",
+        " the truth, and the prediction as in predictions.jsonl (of more than 50 labels"
+        " only the probabilities of the true, the predicted and the ten most probable"
+        " ones); of type regression the worst tenth, at least 20",
     ),
     (
         (EVALUATIONS, BASELINE),

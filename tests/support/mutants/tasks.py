@@ -8,6 +8,8 @@ _PIPELINE, _ROWS = "data/test_pipeline.py", "core/test_ragged.py"
 _RECORDS = "data/test_pretraining_records.py"
 _BATCHING = "data/test_batching.py"
 _METRICS = "tasks/classification/test_metrics.py"
+_TABLES = "tasks/classification/label_tables.py"
+_TABLES_TEST = "tasks/classification/test_label_tables.py"
 _FEATURES = "tasks/classification/test_features.py"
 _INSTANCES = "data_prep/test_instances.py"
 
@@ -158,9 +160,16 @@ MUTANTS: list[Mutant] = [
            "losses *= 1 + truth * (tf.constant(loss.weights) - 1)",
            "losses *= tf.constant(loss.weights)",
            "tasks/classification/test_problem_types.py"),
-    Mutant("the confusion matrix lies on its side", "tasks/classification/metrics.py",
+    Mutant("the confusion matrix lies on its side", _TABLES,
            "metrics.confusion_matrix(labels, predictions, labels",
            "metrics.confusion_matrix(predictions, labels, labels", _METRICS),
+    Mutant("the best of many labels are shown", _TABLES,
+           "(float(line[-2]), -int(line[-1]))", "(-float(line[-2]), -int(line[-1]))",
+           _TABLES_TEST),
+    Mutant("labels without rows are the worst", _TABLES,
+           'if line[-1] != "0"]', "if True]", _TABLES_TEST),
+    Mutant("thousands of labels fill a matrix", _TABLES,
+           "if classes <= MOST_IN_MATRIX:", "if classes < 10_000:", _TABLES_TEST),
     Mutant("auc is that of class 0", "tasks/classification/metrics.py",
            "metrics.roc_auc_score(labels, probabilities[:, 1])",
            "metrics.roc_auc_score(labels, probabilities[:, 0])", _METRICS),
