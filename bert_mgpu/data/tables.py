@@ -205,7 +205,9 @@ def _jsonl(
     may_lack: Column | None = None,
 ) -> _Raw:
     names = column_lib.names(path, columns)
-    for number, text in json_lines.objects(lines):
+    # On standard input each line is answered before the next one arrives.
+    texts = lines if path == STANDARD_INPUT else json_lines.objects(lines)
+    for number, text in texts:
         cells = json_records.cells(text, names, may_lack) if text.strip() else None
         yield number, cells
 

@@ -235,6 +235,21 @@ def test_in_a_stream_a_row_is_one_line():
     assert [*read] == [(4, ['c"d']), (5, ["e"])]
 
 
+def test_in_a_stream_an_object_is_one_line():
+    lines, faults = ['{"a": "1"}', "{", '{"a": "2"}', "[", "]", '{"a": "3"}'], []
+    read = tables.rows(
+        "-",
+        TableFormat("jsonl"),
+        ["a"],
+        lines=enumerate(lines, 1),
+        faults=lambda *fault: faults.append(fault),
+    )
+    assert [*read] == [(1, ["1"]), (3, ["2"]), (6, ["3"])]
+    assert [line for line, _ in faults] == [2, 4, 5]
+    ends = "write each object on a line of its own"
+    assert all(text.endswith(ends) for _, text in faults)
+
+
 def test_numbers_stay_numbers_in_one_column(tmp_path):
     lines = '{"i": 16, "t": 3}\n{"i": "16", "t": "a"}\n{"i": true, "t": 1.5}\n'
     path = write(tmp_path / "a.jsonl", lines)

@@ -16,6 +16,14 @@ _INSTANCES = "data_prep/test_instances.py"
 # fmt: off
 MUTANTS: list[Mutant] = [
     # What a file to predict holds.
+    Mutant("an object of a stream hides the lines after it", "data/tables.py",
+           "texts = lines if path == STANDARD_INPUT else json_lines.objects(lines)",
+           "texts = json_lines.objects(lines)", "data/test_tables.py stream"),
+    Mutant("a stream's first object is read to its end", "tasks/predict_format.py",
+           "line = None if streams else first_lines.first_object(read, lines)",
+           "line = first_lines.first_object(read, lines)", "tasks/test_first_lines.py"),
+    Mutant("a bracket is a text", "tasks/first_lines.py",
+           'if line.strip() in ("{", "["):', "if False:", "tasks/test_first_lines.py bracket"),
     Mutant("an unclosed quote hides the next row", "data/csv_lines.py",
            "extendleft(reversed(self._row[1:]))", "extendleft(reversed(self._row[2:]))",
            "data/test_tables.py hides_no_other"),
