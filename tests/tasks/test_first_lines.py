@@ -7,7 +7,7 @@ import os
 import pytest
 
 from bert_mgpu.data.tables import TableFormat
-from bert_mgpu.tasks import first_lines
+from bert_mgpu.tasks import first_lines, predict_format
 from bert_mgpu.tasks.files import Columns, TableColumns
 from tests.tasks.test_predict_format import found, texts
 
@@ -68,6 +68,23 @@ def test_a_bracket_begins_the_objects_of_a_stream(line):
     assert first_lines.kind_of(columns["jsonl"], line, 0) is None
     assert first_lines.kind_of(columns["tsv"], line, 0) == "jsonl"
     assert first_lines.kind_of(Columns(0), line, 0) == "jsonl"
+
+
+def test_of_a_stream_one_line_is_read(tmp_path, standard_input, monkeypatch):
+    """The next one may come much later."""
+    path = tmp_path / "piped"
+    path.write_text('{\n"text": "sun"\n')
+    standard_input(path)
+    asked = []
+
+    def lines(*_):
+        for number in (1, 2):
+            asked.append(number)
+            yield number, "{"
+
+    monkeypatch.setattr(predict_format, "read_lines", lines)
+    found("-", OF_WORDS)
+    assert asked == [1]
 
 
 def test_an_object_is_read_to_its_end():
