@@ -22,6 +22,7 @@ from bert_mgpu.tasks import (
     data_checks,
     dev_share,
     reader,
+    row_groups,
     row_names,
     set_log,
     sources,
@@ -178,9 +179,12 @@ class TaskDataset:
         if source.share:
             family, is_dev = self.family, split != "train"
             examples = dev_share.of_family(family, examples, source.share, dev=is_dev)
-        keep = getattr(config, self._sample_flag(split))
-        return reader.sample(
-            examples, keep, self._seed, random_numbers=config.random_numbers
+        return row_groups.sample(
+            examples,
+            getattr(config, self._sample_flag(split)),
+            self._seed,
+            groups=row_groups.keys(self.files, examples),
+            random_numbers=config.random_numbers,
         )
 
     @property
