@@ -1,5 +1,7 @@
 """Cells of table files, by format, and what is said of those that are no good."""
 
+import datetime
+import decimal
 import gzip
 import json
 import lzma
@@ -83,6 +85,29 @@ def test_parquet(tmp_path):
         cells(tmp_path / "a.parquet", [0])
     with pytest.raises(UserError, match="not a Parquet file"):
         cells(write(tmp_path / "b.parquet", "PAR1 or not"), ["text"])
+
+
+def test_decimals_and_dates_of_parquet_are_texts(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="an optional package")
+    from pyarrow import parquet
+
+    day, noon = datetime.date(2020, 1, 31), datetime.datetime(2020, 1, 31, 12, 30)
+    columns = {
+        "price": [decimal.Decimal("1.50"), decimal.Decimal("-20.00")],
+        "day": [day, day],
+        "at": [noon, noon],
+        "days": [[day], []],
+        "raw": [b"x", b"y"],
+    }
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table(columns), path)
+    assert cells(path, ["price", "day", "at", "days"]) == [
+        (1, ["1.50", "2020-01-31", "2020-01-31T12:30:00", ["2020-01-31"]]),
+        (2, ["-20.00", "2020-01-31", "2020-01-31T12:30:00", []]),
+    ]
+    wrong = """:1: column 'raw' is "b'x'" of type bytes: pass a string, a number"""
+    with pytest.raises(UserError, match=wrong):
+        cells(path, ["raw"])
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,15 @@ _INSTANCES = "data_prep/test_instances.py"
 # fmt: off
 MUTANTS: list[Mutant] = [
     # What a file to predict holds.
+    Mutant("Parquet's decimals are no numbers", "data/parquet.py",
+           "if isinstance(value, decimal.Decimal):", "if False:",
+           "data/test_tables.py parquet"),
+    Mutant("Parquet's dates are refused", "data/parquet.py",
+           "if isinstance(value, (datetime.date, datetime.time)):", "if False:",
+           "data/test_tables.py parquet"),
+    Mutant("a value of another type is refused without its type", "data/tables.py",
+           'shown += f" of type {type(value).__name__}"', "pass",
+           "data/test_tables.py parquet"),
     Mutant("an object of a stream hides the lines after it", "data/tables.py",
            "texts = lines if path == STANDARD_INPUT else json_lines.objects(lines)",
            "texts = json_lines.objects(lines)", "data/test_tables.py stream"),
