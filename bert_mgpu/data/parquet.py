@@ -34,8 +34,9 @@ def cells(path: Any, columns: Sequence[Column | None]) -> Iterator[tuple[int, An
         with parquet.ParquetFile(path) as file:
             known = file.schema_arrow.names
             for name in names:
-                if name is not None and name not in known:
-                    raise UserError(f"{path}: {column_lib.absent(name, known)}")
+                if name is not None and known.count(name) != 1:
+                    fault = column_lib.repeated if name in known else column_lib.absent
+                    raise UserError(f"{path}: {fault(name, known)}")
             wanted = sorted({name for name in names if name is not None})
             for batch in file.iter_batches(batch_size=1024, columns=wanted):
                 for record in batch.to_pylist():

@@ -87,6 +87,19 @@ def test_parquet(tmp_path):
         cells(write(tmp_path / "b.parquet", "PAR1 or not"), ["text"])
 
 
+def test_a_column_of_parquet_has_a_name_of_its_own(tmp_path):
+    """As in TSV and CSV: nobody could tell which one is read."""
+    pyarrow = pytest.importorskip("pyarrow", reason="an optional package")
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    columns = [["a"], ["b"], ["c"]]
+    parquet.write_table(pyarrow.table(columns, names=["text", "text", "y"]), path)
+    with pytest.raises(UserError, match="a.parquet: 2 columns are called 'text'$"):
+        cells(path, ["text", "y"])
+    assert cells(path, ["y"]) == [(1, ["c"])]
+
+
 def test_decimals_and_dates_of_parquet_are_texts(tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="an optional package")
     from pyarrow import parquet

@@ -19,6 +19,8 @@ MUTANTS: list[Mutant] = [
     Mutant("Parquet's decimals are no numbers", "data/parquet.py",
            "if isinstance(value, decimal.Decimal):", "if False:",
            "data/test_tables.py parquet"),
+    Mutant("one of two columns of Parquet is read", "data/parquet.py",
+           "known.count(name) != 1", "name not in known", "data/test_tables.py parquet"),
     Mutant("Parquet's dates are refused", "data/parquet.py",
            "if isinstance(value, (datetime.date, datetime.time)):", "if False:",
            "data/test_tables.py parquet"),
