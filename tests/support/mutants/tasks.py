@@ -16,6 +16,9 @@ _INSTANCES = "data_prep/test_instances.py"
 # fmt: off
 MUTANTS: list[Mutant] = [
     # What a file to predict holds.
+    Mutant("a row's label is compared with all others", "tasks/classification/reader.py",
+           "label in task.known_labels", "label in task.labels",
+           "tasks/classification/test_reader.py"),
     Mutant("Parquet's decimals are no numbers", "data/parquet.py",
            "if isinstance(value, decimal.Decimal):", "if False:",
            "data/test_tables.py parquet"),
