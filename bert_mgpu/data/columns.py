@@ -37,7 +37,7 @@ def absent(name: str, known: Sequence[str]) -> str:
     shown = [shortened(other) for other in known]
     near = difflib.get_close_matches(shortened(name), shown[:_NAMES_COMPARED], n=2)
     meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
-    existing = listed([*map(repr, shown)])
+    existing = listed(shown, quoted=True)
     return f"no column {shortened(name)!r}{meant} (there are {existing})"
 
 
