@@ -139,7 +139,11 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         "with `--mlflow`: the run in MLflow, which a resume continues, and the steps"
         " that are logged there",
     ),
-    ((f"{CACHE}/",), "tokenized examples; safe to delete"),
+    (
+        (f"{CACHE}/",),
+        "tokenized examples; safe to delete. Of files that were only predicted, a run"
+        " keeps the newest eight of earlier runs",
+    ),
     ((TENSORFLOW_LOG,), "TensorFlow's own messages of the latest run"),
     (
         (EXIT,),
