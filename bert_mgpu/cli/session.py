@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bert_mgpu.cli import script
 from bert_mgpu.config import parsing
 from bert_mgpu.config.base import RunConfig
-from bert_mgpu.core import files, log, run_files
+from bert_mgpu.core import files, log, run_files, sweeping
 from bert_mgpu.core.errors import (
     DoesNotFit,
     Interrupted,
@@ -168,6 +168,7 @@ def _locked(
     )
     with files.locked(output_dir, f"--output_dir={output_dir}", other):
         run_files.check_folders(output_dir, unused)
+        sweeping.sweep(output_dir, own_cache=unused is None)
         yield
 
 

@@ -27,15 +27,17 @@ def shortened(value: object, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def listed(items: Sequence[str], most: int = 10) -> str:
+def listed(items: Sequence[str], most: int = 10, *, quoted: bool = False) -> str:
     """The first names, for a message, and how many more there are.
 
-    Names may come from a file: long ones are cut, and those with line ends, colours or
-    outer whitespace, which could pass for a part of the message, are quoted.
+    Names may come from a file: long ones are cut, and those with the comma of a list,
+    line ends, colours or outer whitespace, which could pass for several names or for a
+    part of the message, are quoted. quoted: whether all are.
     """
 
     def is_plain(name: str) -> bool:
-        return name.isprintable() and name == name.strip() and len(name) <= _LONGEST
+        clean = name.isprintable() and name == name.strip() and ", " not in f"{name} "
+        return clean and len(name) <= _LONGEST and not quoted
 
     names = [name if is_plain(name) else short_repr(name) for name in items[:most]]
     more = f" and {len(items) - most} more" if len(items) > most else ""

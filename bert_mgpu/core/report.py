@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+MOST_IN_MATRIX = 30  # labels; of more, the page lists what is confused most often
+
 
 class ReportTable(NamedTuple):
     """A table, with a note above it."""
@@ -20,7 +22,7 @@ class ReportTable(NamedTuple):
 class ConfusionMatrix(NamedTuple):
     """Counts by true label (down) and predicted label."""
 
-    counts: np.ndarray  # int64 [L, L]
+    counts: Any  # int64 [L, L]: an array; SciPy's sparse one if it need not be shown
     labels: Sequence[str]
     counted: str = "examples"
 

@@ -88,8 +88,9 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (ERRORS,),
         "each example of an evaluated set that is wrong, the worst first: its texts,"
-        " the truth, and the prediction as in predictions.jsonl; of type"
-        " regression the worst tenth, at least 20",
+        " the truth, and the prediction as in predictions.jsonl (of more than 50 labels"
+        " only the probabilities of the true, the predicted and the ten most probable"
+        " ones); of type regression the worst tenth, at least 20",
     ),
     (
         (EVALUATIONS, BASELINE),
@@ -138,7 +139,11 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         "with `--mlflow`: the run in MLflow, which a resume continues, and the steps"
         " that are logged there",
     ),
-    ((f"{CACHE}/",), "tokenized examples; safe to delete"),
+    (
+        (f"{CACHE}/",),
+        "tokenized examples; safe to delete. Of files that were only predicted, a run"
+        " keeps the newest eight of earlier runs",
+    ),
     ((TENSORFLOW_LOG,), "TensorFlow's own messages of the latest run"),
     (
         (EXIT,),

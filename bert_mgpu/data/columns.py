@@ -37,8 +37,12 @@ def absent(name: str, known: Sequence[str]) -> str:
     shown = [shortened(other) for other in known]
     near = difflib.get_close_matches(shortened(name), shown[:_NAMES_COMPARED], n=2)
     meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
-    existing = listed([*map(repr, shown)])
+    existing = listed(shown, quoted=True)
     return f"no column {shortened(name)!r}{meant} (there are {existing})"
+
+
+def repeated(name: str, known: Sequence[str]) -> str:
+    return f"{known.count(name)} columns are called {shortened(name)!r}"
 
 
 def header_numbers(
@@ -49,7 +53,7 @@ def header_numbers(
         if isinstance(column, str) and header.count(column) != 1:
             why = absent(column, header)
             if column in header:
-                why = f"{header.count(column)} columns are called {shortened(column)!r}"
+                why = repeated(column, header)
             elif len(header) == 1 and ";" in header[0]:
                 why += ": separate them by commas, or by tabs, instead of semicolons"
             raise UserError(f"{path}:1: {why}")

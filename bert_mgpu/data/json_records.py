@@ -9,6 +9,8 @@ from typing import Any
 from bert_mgpu.data import columns, json_lines, squad_json
 from bert_mgpu.data.columns import Column
 
+_ONE_LINE = "write each object on a line of its own"
+
 
 def cells(
     line: str, names: Sequence[str | None], may_lack: Column | None = None
@@ -17,12 +19,14 @@ def cells(
 
     may_lack: a column whose cell is empty if the object lacks it.
     """
+    if line.strip(" \t,") in {*"{}[]"}:
+        return ValueError(f"not a JSON object: {line.strip()!r}: {_ONE_LINE}")
     try:
         record = json.loads(line, object_pairs_hook=json_lines.unique_keys)
     except (ValueError, RecursionError) as error:
         return ValueError(f"not a JSON object: {error}")
     if not isinstance(record, dict):
-        one = ": write each object on a line of its own" * line.startswith("[")
+        one = f": {_ONE_LINE}" * line.startswith("[")
         return ValueError(f"not a JSON object: {line[:40]!r}{one}")
     if may_lack is not None:
         record.setdefault(str(may_lack), "")

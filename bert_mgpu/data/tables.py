@@ -13,7 +13,6 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from bert_mgpu.core import extras
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import (
@@ -22,12 +21,11 @@ from bert_mgpu.core.text_files import (
     UTF_8,
     Faults,
     Lines,
-    check_file,
     read_lines,
     report_faults,
 )
 from bert_mgpu.data import columns as column_lib
-from bert_mgpu.data import conll, json_lines, json_records, squad_json
+from bert_mgpu.data import conll, json_lines, json_records, parquet, squad_json
 from bert_mgpu.data.columns import Column, superfluous
 from bert_mgpu.data.csv_lines import LONGEST_ROW, MOST_RETRIES, CsvLines
 
@@ -132,6 +130,8 @@ def _text(value: Any, column: Column | None) -> Cell | None:
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         return str(value)
     shown = "null" if value is None else f"{str(value)[:40]!r}"
+    if not isinstance(value, (type(None), float, dict)):  # what JSON has no type for
+        shown += f" of type {type(value).__name__}"
     raise ValueError(f"column {column!r} is {shown}: pass a string, a number or a list")
 
 
@@ -205,7 +205,9 @@ def _jsonl(
     may_lack: Column | None = None,
 ) -> _Raw:
     names = column_lib.names(path, columns)
-    for number, text in json_lines.objects(lines):
+    # On standard input each line is answered before the next one arrives.
+    texts = lines if path == STANDARD_INPUT else json_lines.objects(lines)
+    for number, text in texts:
         cells = json_records.cells(text, names, may_lack) if text.strip() else None
         yield number, cells
 
@@ -244,30 +246,7 @@ def _squad(
 def _parquet(
     path: Any, form: TableFormat, columns: Sequence[Column | None], *, lines: Lines
 ) -> _Raw:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise UserError(
-            f"{path}: Parquet needs pyarrow: {extras.advice('parquet')}"
-        ) from None
-    check_file(path)
-    names = column_lib.names(path, columns)
-    number = 0
-    try:
-        with parquet.ParquetFile(path) as file:
-            known = file.schema_arrow.names
-            for name in names:
-                if name is not None and name not in known:
-                    raise UserError(f"{path}: {column_lib.absent(name, known)}")
-            wanted = sorted({name for name in names if name is not None})
-            for batch in file.iter_batches(batch_size=1024, columns=wanted):
-                for record in batch.to_pylist():
-                    number += 1
-                    yield number, [name and record[name] for name in names]
-    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
-        why = str(error).splitlines()[0]
-        raise UserError(f"{path}: not a Parquet file: {why}") from None
+    yield from parquet.cells(path, columns)
 
 
 def _conll(

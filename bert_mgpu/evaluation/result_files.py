@@ -110,14 +110,14 @@ def json_line(name: str | int, line: int, record: Mapping[str, Any]) -> str:
 def json_lines(
     predictions: Predictions, features: Features, ids: Sequence[str | int] | None = None
 ) -> Iterator[str]:
-    """The lines of predictions.jsonl; see `write_predictions`."""
+    """The lines of predictions.jsonl, each made on demand; see `write_predictions`."""
     lines = features.lines[features.first_rows].tolist()
-    entries = len(predictions.texts), len(predictions.values), len(predictions.records)
-    if {*entries} != {len(lines)}:
-        raise ValueError(f"{entries} predictions of {len(lines)} examples")
     names = ids or [f"test-{line - 1}" for line in lines]
-    for name, line, record in zip(names, lines, predictions.records, strict=True):
-        yield json_line(name, line, record)
+    entries = len(predictions.texts), len(predictions.values), len(predictions.records)
+    if {*entries, len(names)} != {len(lines)}:
+        raise ValueError(f"{entries} predictions of {len(lines)} examples")
+    rows = zip(names, lines, predictions.records, strict=True)
+    return (json_line(name, line, record) for name, line, record in rows)
 
 
 def write_predictions(
@@ -133,7 +133,7 @@ def write_predictions(
     predicted rows; ids: those of the examples, if they have any. Returns the names of
     the files. Raises ValueError unless each example has one prediction.
     """
-    records = [*json_lines(predictions, features, ids)]
+    records = json_lines(predictions, features, ids)
     make_folder(output_dir)
     files = {
         run_files.PREDICTIONS: (f"{text}\n" for text in predictions.texts),

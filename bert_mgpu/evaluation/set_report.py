@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import heapq
 import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 from bert_mgpu.core import run_files
 from bert_mgpu.core.report import (
+    MOST_IN_MATRIX,
     ConfusionMatrix,
     Mistake,
     Mistakes,
@@ -23,7 +25,7 @@ from bert_mgpu.evaluation import html, plots
 
 _MAX_WORST = 20  # mistakes that are shown
 _MAX_PLACES, _MAX_OF_PLACE = 30, 3  # cells of a matrix; mistakes of each
-_MAX_LABELS = 30  # of a matrix that is shown
+_MAX_PROBABILITIES, _FEW = 50, 10  # of a line of errors.jsonl; of more labels, a few
 
 Sections = list[tuple[str, str]]
 Place = tuple[int, int]
@@ -112,7 +114,7 @@ def _block(
 
 def _confusion(block: ConfusionMatrix, anchors: Mapping[Place, str]) -> str:
     """The matrix or, with many labels, a list of what is confused most often."""
-    if len(block.labels) <= _MAX_LABELS:
+    if len(block.labels) <= MOST_IN_MATRIX:
         note = html.note(
             f"numbers of {block.counted}; a stronger colour is a larger share of the"
             f" true label's {block.counted}; underlined numbers link to errors"
@@ -172,5 +174,22 @@ def error_lines(own: EvaluatedSet) -> Iterator[str]:
         }
         if example.text_b is not None:
             record["text_b"] = example.text_b
-        record |= {"truth": one.truth, "predicted": own.records[one.number]}
+        predicted = _few_probabilities(own.records[one.number], one.truth)
+        record |= {"truth": one.truth, "predicted": predicted}
         yield json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _few_probabilities(record: Mapping[str, Any], truth: Any) -> Mapping[str, Any]:
+    """The record; of many labels, only the probabilities that explain the mistake.
+
+    They are those of the true, the predicted and the most probable labels, the highest
+    first: all of 5,000 labels would take 100 kB of each line.
+    """
+    known = record.get("probabilities", {})
+    if len(known) <= _MAX_PROBABILITIES:
+        return record
+    kept = {*heapq.nlargest(_FEW, known, key=known.__getitem__)}
+    for labels in (truth, record["label"]):
+        kept.update([labels] if isinstance(labels, str) else labels)
+    few = sorted(kept, key=lambda label: (-known[label], label))
+    return {**record, "probabilities": {label: known[label] for label in few}}

@@ -10,7 +10,7 @@ from typing import Any
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core import hashing
+from bert_mgpu.core import hashing, run_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.log import fact
@@ -22,6 +22,7 @@ from bert_mgpu.tasks import (
     data_checks,
     dev_share,
     reader,
+    row_groups,
     row_names,
     set_log,
     sources,
@@ -178,9 +179,12 @@ class TaskDataset:
         if source.share:
             family, is_dev = self.family, split != "train"
             examples = dev_share.of_family(family, examples, source.share, dev=is_dev)
-        keep = getattr(config, self._sample_flag(split))
-        return reader.sample(
-            examples, keep, self._seed, random_numbers=config.random_numbers
+        return row_groups.sample(
+            examples,
+            getattr(config, self._sample_flag(split)),
+            self._seed,
+            groups=row_groups.keys(self.files, examples),
+            random_numbers=config.random_numbers,
         )
 
     @property
@@ -281,16 +285,16 @@ class TaskDataset:
             return cache_lib.to_tensors(features), features.notes
 
         name = cache_lib.file_name(f"{files.name}-{split}")
+        folder = self.cache / (run_files.PREDICTED if split in self.predicted else "")
         # The other processes read what the first one wrote, or make it themselves.
         with collective.first_process_first(self.group):
             writes = self.group.rank == 0
             tensors, notes = cache_lib.cached(
-                self.cache, name, settings, make=make, writes=writes, source=source.path
+                folder, name, settings, make=make, writes=writes, source=source.path
             )
         features = cache_lib.from_tensors(tensors, notes)
         if hashing.file_hash(source.path) != data["data"]:
             raise UserError(
-                f"{source.path}: was changed while it was read: run the same"
-                " command again"
+                f"{source.path}: changed while it was read: run the same command again"
             )
         return features, hashing.fingerprint(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -96,6 +97,11 @@ class TaskFiles:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     built_in: bool = False
     has_slots: bool = False  # second texts are ads with slots: see text/ad_slots.py
+
+    @functools.cached_property
+    def known_labels(self) -> frozenset[str]:
+        """The labels, for rows to look theirs up among thousands."""
+        return frozenset(self.labels)
 
     def file_of(self, split: str) -> str | None:
         """The name of the file of "train", "dev" or "test"."""

@@ -49,6 +49,9 @@ def kind_of(columns: Columns, line: str, most: int) -> str | None:
 
     most: the number of cells in a row of those files; 0: not known.
     """
+    if line.strip() in ("{", "["):  # of a faulty stream: no texts and no other rows
+        form = columns.table.form if columns.table else None
+        return None if form and form.format == JSON_LINES else JSON_LINES
     if _is_row(columns, line, most):
         return None
     return TEXT if object_on(line) is None else JSON_LINES

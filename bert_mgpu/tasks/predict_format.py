@@ -72,7 +72,9 @@ def find_format(
     lines = read_lines(path, encoding_of(columns), faults)
     read = [*_beginning(lines, 1 if streams else _LOOKED_AT)]
     texts = [text for _, text in read if text.strip()]
-    line = first_lines.first_object(read, lines) or (texts[0] if texts else "")
+    # The object that a line of a stream begins may never end.
+    line = None if streams else first_lines.first_object(read, lines)
+    line = line or (texts[0] if texts else "")
     lines = itertools.chain(read, lines)
     if asked is not None:
         return PredictFormat(_record_columns(columns, asked, line), lines=lines)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
-from bert_mgpu.core.rng.shuffles import sample_rows
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.text_files import (
     Faults,
@@ -114,20 +113,6 @@ def _refuse(faults: Sequence[str]) -> NoReturn:
     count = f"more than {_MOST_FAULTS}" if are_more else f"{len(faults)}"
     more = f" (the first of {count} faults, see above)" if others else ""
     raise UserError(f"{first}{more}")
-
-
-def sample(
-    examples: list[Example],
-    keep: int | None,
-    seed: int,
-    *,
-    random_numbers: str = "counters",
-) -> list[Example]:
-    """A random sample of `keep` examples, in order; None: all. See `sample_rows`."""
-    if keep is None:
-        return examples
-    kept = sample_rows(len(examples), keep, seed, random_numbers=random_numbers)
-    return [examples[i] for i in kept]
 
 
 def stream(

@@ -32,3 +32,9 @@ def test_names_of_a_message_are_few_short_and_on_one_line():
     assert text.startswith("a, 'b\\nerror: c', 'xxx") and text.endswith(" and 2 more")
     assert "\n" not in text and len(text) < 300
     assert errors.listed(["no", "no ", " no"]) == "no, 'no ', ' no'"
+
+
+def test_a_name_with_a_comma_is_one_name():
+    assert errors.listed(["no", "yes, sure"]) == "no, 'yes, sure'"
+    assert errors.listed(["no,", "layers 0-2,7"]) == "'no,', layers 0-2,7"
+    assert errors.listed(["no", "yes, sure"], quoted=True) == "'no', 'yes, sure'"

@@ -1,5 +1,7 @@
 """Cells of table files, by format, and what is said of those that are no good."""
 
+import datetime
+import decimal
 import gzip
 import json
 import lzma
@@ -83,6 +85,42 @@ def test_parquet(tmp_path):
         cells(tmp_path / "a.parquet", [0])
     with pytest.raises(UserError, match="not a Parquet file"):
         cells(write(tmp_path / "b.parquet", "PAR1 or not"), ["text"])
+
+
+def test_a_column_of_parquet_has_a_name_of_its_own(tmp_path):
+    """As in TSV and CSV: nobody could tell which one is read."""
+    pyarrow = pytest.importorskip("pyarrow", reason="an optional package")
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    columns = [["a"], ["b"], ["c"]]
+    parquet.write_table(pyarrow.table(columns, names=["text", "text", "y"]), path)
+    with pytest.raises(UserError, match="a.parquet: 2 columns are called 'text'$"):
+        cells(path, ["text", "y"])
+    assert cells(path, ["y"]) == [(1, ["c"])]
+
+
+def test_decimals_and_dates_of_parquet_are_texts(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="an optional package")
+    from pyarrow import parquet
+
+    day, noon = datetime.date(2020, 1, 31), datetime.datetime(2020, 1, 31, 12, 30)
+    columns = {
+        "price": [decimal.Decimal("1.50"), decimal.Decimal("-20.00")],
+        "day": [day, day],
+        "at": [noon, noon],
+        "days": [[day], []],
+        "raw": [b"x", b"y"],
+    }
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table(columns), path)
+    assert cells(path, ["price", "day", "at", "days"]) == [
+        (1, ["1.50", "2020-01-31", "2020-01-31T12:30:00", ["2020-01-31"]]),
+        (2, ["-20.00", "2020-01-31", "2020-01-31T12:30:00", []]),
+    ]
+    wrong = """:1: column 'raw' is "b'x'" of type bytes: pass a string, a number"""
+    with pytest.raises(UserError, match=wrong):
+        cells(path, ["raw"])
 
 
 @pytest.mark.parametrize(
@@ -233,6 +271,21 @@ def test_in_a_stream_a_row_is_one_line():
     assert (line, seen) == (2, 2)
     assert fault.startswith("-:2: a quote is not closed on its line: not a row of CSV")
     assert [*read] == [(4, ['c"d']), (5, ["e"])]
+
+
+def test_in_a_stream_an_object_is_one_line():
+    lines, faults = ['{"a": "1"}', "{", '{"a": "2"}', "[", "]", '{"a": "3"}'], []
+    read = tables.rows(
+        "-",
+        TableFormat("jsonl"),
+        ["a"],
+        lines=enumerate(lines, 1),
+        faults=lambda *fault: faults.append(fault),
+    )
+    assert [*read] == [(1, ["1"]), (3, ["2"]), (6, ["3"])]
+    assert [line for line, _ in faults] == [2, 4, 5]
+    ends = "write each object on a line of its own"
+    assert all(text.endswith(ends) for _, text in faults)
 
 
 def test_numbers_stay_numbers_in_one_column(tmp_path):

@@ -189,6 +189,21 @@ def test_an_unclosed_quote_delays_no_answer(listening):
     assert lines[1]["error"].startswith("-:2: a quote is not closed on its line")
 
 
+def test_an_object_that_does_not_end_delays_no_answer(listening):
+    """Nor do the brackets of a list."""
+    run, sent = listening(file_format="jsonl", text_a_column="a"), '{"a": "sun"}'
+    lines = []
+    for line in (sent, "{", sent, "[", sent, "]", sent):
+        run.stdin.write(f"{line}\n")
+        run.stdin.flush()
+        lines.append(json.loads(run.stdout.readline()))
+    assert [line["line"] for line in lines] == [1, 2, 3, 4, 5, 6, 7]
+    assert [line.get("label") for line in lines] == ["yes", None] * 3 + ["yes"]
+    assert lines[1]["error"] == (
+        "-:2: not a JSON object: '{': write each object on a line of its own"
+    )
+
+
 def test_bare_lines_and_objects_of_a_stream(streamed):
     wanted, _ = streamed(b"?\tsun joy\n?\train\n")
     texts, log = streamed(b"sun joy\nrain\n")

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from bert_mgpu.core.report import (
     ConfusionMatrix,
@@ -107,6 +108,14 @@ def test_many_labels_are_listed_by_name(tmp_path):
     assert 'class="matrix"' in page
 
 
+def test_a_sparse_matrix_is_listed_like_any_other(tmp_path):
+    own = evaluated(labels=31)
+    table, matrix = own.shown.blocks
+    counts = sparse.csr_array(matrix.counts)
+    shown = own.shown._replace(blocks=[table, matrix._replace(counts=counts)])
+    assert written(own._replace(shown=shown), tmp_path) == written(own, tmp_path)
+
+
 def test_a_set_without_a_mistake(tmp_path):
     (_, page), (_, wrong) = written(evaluated(count=0), tmp_path)
     assert wrong == '<p class="note">none: every example is right</p>'
@@ -132,3 +141,30 @@ def test_lines_of_errors():
         {"set": "dev", "id": "id1", "line": 11, "text_a": "text 1", "text_b": "b",
          "truth": "a", "predicted": {"label": "said 1"}},
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("truth", "said", "kept"),
+    [
+        ("L3", "L4", ["L50", "L49", "L48", "L47", "L46", "L45", "L44", "L43", "L42",
+                      "L41", "L4", "L3"]),
+        (("L50", "L7"), [], ["L50", "L49", "L48", "L47", "L46", "L45", "L44", "L43",
+                             "L42", "L41", "L7"]),
+    ],
+)  # fmt: skip
+def test_of_many_labels_a_line_has_the_probabilities_that_matter(truth, said, kept):
+    shares = {f"L{n}": n / 1000 for n in range(51)}
+
+    def probabilities(known):
+        own = evaluated(count=1)
+        (one,) = own.shown.mistakes.worst_first
+        mistakes = own.shown.mistakes._replace(worst_first=[one._replace(truth=truth)])
+        records = [{}, {"label": said, "probabilities": known}]
+        own = own._replace(shown=SetReport([], mistakes), records=records)
+        (line,) = set_report.error_lines(own)
+        return json.loads(line)["predicted"]["probabilities"]
+
+    assert probabilities(shares) == {name: shares[name] for name in kept}
+    assert [*probabilities(shares)] == kept
+    fewer = {name: share for name, share in shares.items() if name != "L0"}
+    assert [*probabilities(fewer)] == [*fewer]

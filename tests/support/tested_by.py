@@ -47,6 +47,7 @@ PARTS = {
     "config/convert.py": ("cli/convert.py", "the table of its flags"),
     "data/columns.py": ("data/tables.py", "the columns of every format"),
     "data/csv_lines.py": ("data/tables.py", "the lines of its CSV files"),
+    "data/parquet.py": ("data/tables.py", "the rows of its Parquet files"),
     "data/json_records.py": ("data/tables.py", "the objects of its JSON files"),
     "data_prep/statistics.py": ("data_prep/prepare.py", "what it prints at the end"),
     "data_prep/text_lines.py": ("data_prep/corpus.py", "the lines of its files"),

@@ -54,6 +54,14 @@ def read(tmp_path):
     return call
 
 
+def test_rows_that_are_only_predicted_have_a_folder_of_their_own(read, tmp_path):
+    """From which a run removes what earlier ones left."""
+    assert read(split="test") == {"predicted"}
+    (name,) = [path.name for path in (tmp_path / "cache" / "predicted").iterdir()]
+    assert name.startswith("own-test-")
+    assert len(read(split="dev")) == 2
+
+
 CHANGES = {
     "a row": {"rows": [*ROWS[:2], ("no", "c c c", "a")]},
     "the column of the text": {"task": {"text_a": 2}},

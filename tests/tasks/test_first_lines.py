@@ -6,7 +6,9 @@ import os
 
 import pytest
 
-from bert_mgpu.tasks import first_lines
+from bert_mgpu.data.tables import TableFormat
+from bert_mgpu.tasks import first_lines, predict_format
+from bert_mgpu.tasks.files import Columns, TableColumns
 from tests.tasks.test_predict_format import found, texts
 
 OF_WORDS = {"task_type": "tags", "train_file": "train.txt", "label_column": "1",
@@ -36,6 +38,7 @@ def standard_input():
         ("news", INDENTED, "jsonl"),
         ("new.txt", INDENTED, "jsonl"),
         ("-", INDENTED, "jsonl"),
+        ("-", '{\n{"text": "sun"}\n', "jsonl"),
         ("-", "{ is a brace\n", "text"),
     ],
 )
@@ -52,8 +55,36 @@ def test_a_task_of_words_looks_at_the_lines_of_all_files(
     assert (f"(--predict_format={kind})" in chosen.note) == (kind is not None)
     lines = [line for _, line in chosen.lines]
     assert lines == content.splitlines()
-    if kind == "jsonl":
+    if kind == "jsonl" and name != "-":
         assert chosen.columns.table.columns == ("text",)
+
+
+@pytest.mark.parametrize("line", ["{", "["])
+def test_a_bracket_begins_the_objects_of_a_stream(line):
+    columns = {
+        kind: Columns(0, table=TableColumns(TableFormat(kind), ("a",)))
+        for kind in ("jsonl", "tsv")
+    }
+    assert first_lines.kind_of(columns["jsonl"], line, 0) is None
+    assert first_lines.kind_of(columns["tsv"], line, 0) == "jsonl"
+    assert first_lines.kind_of(Columns(0), line, 0) == "jsonl"
+
+
+def test_of_a_stream_one_line_is_read(tmp_path, standard_input, monkeypatch):
+    """The next one may come much later."""
+    path = tmp_path / "piped"
+    path.write_text('{\n"text": "sun"\n')
+    standard_input(path)
+    asked = []
+
+    def lines(*_):
+        for number in (1, 2):
+            asked.append(number)
+            yield number, "{"
+
+    monkeypatch.setattr(predict_format, "read_lines", lines)
+    found("-", OF_WORDS)
+    assert asked == [1]
 
 
 def test_an_object_is_read_to_its_end():

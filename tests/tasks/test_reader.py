@@ -4,7 +4,7 @@ import pytest
 
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.data import tables
-from bert_mgpu.tasks import reader
+from bert_mgpu.tasks import reader, row_groups
 from bert_mgpu.tasks.files import LAST, Columns, TableColumns, TaskFiles
 
 TEXT = "yes\tsun\nno\train\n\nyes\tjoy\n"
@@ -146,11 +146,11 @@ def test_faults_are_gathered_where_they_are_asked_for(read):
 def test_a_sample_is_of_the_rows_that_count_in_their_order(read):
     text = "".join(f"{('skip', 'yes')[n % 2]}\tt{n}\n" for n in range(60))
     rows = read(text)
-    actual = [row[4] for row in reader.sample(rows, 10, 3)]
+    actual = [row[4] for row in row_groups.sample(rows, 10, 3)]
     assert len(actual) == 10 and actual == sorted(actual)
     assert all(line % 2 == 0 for line in actual)
-    assert actual != [row[4] for row in reader.sample(rows, 10, 4)]
-    assert reader.sample(rows, 100, 0) == rows == reader.sample(rows, None, 0)
+    assert actual != [row[4] for row in row_groups.sample(rows, 10, 4)]
+    assert row_groups.sample(rows, 100, 0) == rows == row_groups.sample(rows, None, 0)
 
 
 def test_words_are_a_text_of_one_column_alone():

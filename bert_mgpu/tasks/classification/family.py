@@ -16,6 +16,7 @@ from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Example, Features
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.model.segments import ATTENTION
+from bert_mgpu.tasks import row_groups
 from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
 from bert_mgpu.tasks.classification import (
     groups,
@@ -70,7 +71,7 @@ class ClassificationFamily(Family):
             problem_type=PROBLEM_TYPES[files.task_type],
             second_ids=groups.second_ids(config, files, tokenizer),
         )
-        keys = groups.keys(files, examples)
+        keys = row_groups.keys(files, examples)
         if keys is None:
             return features
         unread, notes = ranking.with_groups(features, keys), features.notes

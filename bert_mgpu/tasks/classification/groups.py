@@ -20,18 +20,6 @@ from bert_mgpu.text.tokenization import Tokenizer
 _LABELS = 2  # the second one marks the right rows
 
 
-def keys(files: TaskFiles, examples: Sequence[Example]) -> list[str | None] | None:
-    """A text for each row, equal within a group; None for a row in no group.
-
-    Returns None if the task does not rank rows.
-    """
-    if files.has_slots:
-        return [ad_slots.slot_key(example.text_b) for example in examples]
-    if files.columns.group is not None:
-        return [example.group for example in examples]
-    return None
-
-
 def lost_slots(
     features: Features, examples: Sequence[Example], tokenizer: Tokenizer
 ) -> int:

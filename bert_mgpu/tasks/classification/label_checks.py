@@ -35,7 +35,7 @@ def warnings(
     if checked.split != "train":
         return
     for alike in _alike(labels):
-        names = listed([repr(label) for label in alike], _NAMES)
+        names = listed(alike, _NAMES, quoted=True)
         yield (
             f"{checked.path}: the labels {names} differ only in case or in spaces"
             " around them: training treats them as different labels"

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_mgpu.core.task import Display, Predictions, ReadExamples, Trust
-from bert_mgpu.tasks.classification import metrics
+from bert_mgpu.tasks.classification import label_tables
 
 _MOST_BARS = 10  # labels whose probabilities a displayed prediction has
 
@@ -78,9 +78,9 @@ class ProblemType(abc.ABC):
     def encode(self, row_labels: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
         """`label_ids` [rows, ...] for the labels of rows, which are None if unknown."""
 
-    @abc.abstractmethod
     def weights(self, truth: np.ndarray, loss: Loss) -> np.ndarray:
         """The weight of each row in the mean of the losses: float32 [B]."""
+        return np.ones(len(truth), np.float32)
 
     @abc.abstractmethod
     def losses(self, logits: tf.Tensor, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
@@ -119,7 +119,7 @@ class ProblemType(abc.ABC):
         """A row of the table of errors, in words, for the report."""
 
     @abc.abstractmethod
-    def cells(self, scored: ScoredRows) -> metrics.Cells:
+    def cells(self, scored: ScoredRows) -> label_tables.Cells:
         """A table of the scores of each label; empty where there are no labels."""
 
     @abc.abstractmethod
@@ -150,15 +150,15 @@ class ProblemType(abc.ABC):
             bars[_MOST_BARS:] = [(f"{len(rest)} more, each at most", rest[0][1])]
         return Display(text, bars)
 
-    def confusion(self, scored: ScoredRows) -> np.ndarray | None:
-        """Row counts by true label (down) and predicted label, int [L, L], or None."""
+    def confusion(self, scored: ScoredRows) -> Any:
+        """The `counts` of a `core.report.ConfusionMatrix`, or None."""
         return None
 
-    def confidence(self, scored: ScoredRows) -> metrics.Cells:
+    def confidence(self, scored: ScoredRows) -> label_tables.Cells:
         """How often predictions of some probability are right; empty if not known."""
         return []
 
     def tables(self, scored: ScoredRows) -> list[str]:
         """Tables that an evaluation logs below the line of its scores."""
         cells = self.cells(scored)
-        return [metrics.aligned(cells)] if cells else []
+        return [label_tables.aligned(cells)] if cells else []

@@ -13,7 +13,13 @@ import tensorflow as tf
 
 from bert_mgpu.core.task import Predictions, Trust
 from bert_mgpu.model import heads
-from bert_mgpu.tasks.classification import builtin, metrics, ranking, trust
+from bert_mgpu.tasks.classification import (
+    builtin,
+    label_tables,
+    metrics,
+    ranking,
+    trust,
+)
 from bert_mgpu.tasks.classification.problem_type import (
     ErrorRow,
     Loss,
@@ -102,21 +108,21 @@ class Single(ProblemType):
         truth, said = scored.labels[true], scored.labels[predicted]
         return ErrorRow(truth, said, both, place=(true, predicted))
 
-    def cells(self, scored: ScoredRows) -> metrics.Cells:
+    def cells(self, scored: ScoredRows) -> label_tables.Cells:
         classes = self._classes(scored)
-        return metrics.classification_cells(scored.truth, classes, scored.labels)
+        return label_tables.classification_cells(scored.truth, classes, scored.labels)
 
-    def confusion(self, scored: ScoredRows) -> np.ndarray | None:
+    def confusion(self, scored: ScoredRows) -> Any:
         classes = self._classes(scored)
-        return metrics.confusion(scored.truth, classes, len(scored.labels))
+        return label_tables.counts_to_show(scored.truth, classes, len(scored.labels))
 
-    def confidence(self, scored: ScoredRows) -> metrics.Cells:
+    def confidence(self, scored: ScoredRows) -> label_tables.Cells:
         classes = self._classes(scored)
         return trust.confidence_cells(scored.truth, classes, scored.logits)
 
     def tables(self, scored: ScoredRows) -> list[str]:
         classes = self._classes(scored)
-        table = metrics.confusion_table(scored.truth, classes, scored.labels)
+        table = label_tables.confusion_table(scored.truth, classes, scored.labels)
         return [*super().tables(scored), table]
 
     def answers(
@@ -148,9 +154,6 @@ class Multi(ProblemType):
         for row, names in enumerate(row_labels):
             label_ids[row, [ids[name] for name in names or ()]] = 1
         return label_ids
-
-    def weights(self, truth: np.ndarray, loss: Loss) -> np.ndarray:
-        return np.ones(len(truth), np.float32)
 
     def losses(self, logits: tf.Tensor, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
         """The losses of rows. A label's weight applies to rows that have it; all others
@@ -217,9 +220,9 @@ class Multi(ProblemType):
     def _names(labels: Sequence[str], chosen: np.ndarray) -> str:
         return ", ".join(labels[index] for index in np.flatnonzero(chosen)) or "none"
 
-    def cells(self, scored: ScoredRows) -> metrics.Cells:
+    def cells(self, scored: ScoredRows) -> label_tables.Cells:
         chosen = self._chosen(scored)[1]
-        return metrics.multi_label_cells(scored.truth, chosen, scored.labels)
+        return label_tables.multi_label_cells(scored.truth, chosen, scored.labels)
 
     def answers(
         self, logits: tf.Tensor, labels: Sequence[str], thresholds: np.ndarray | None
@@ -245,9 +248,6 @@ class Regression(ProblemType):
     def encode(self, row_labels: Sequence[Any], labels: Sequence[str]) -> np.ndarray:
         values = [0.0 if value is None else value for value in row_labels]
         return np.array(values, np.float32)
-
-    def weights(self, truth: np.ndarray, loss: Loss) -> np.ndarray:
-        return np.ones(len(truth), np.float32)
 
     def losses(self, logits: tf.Tensor, truth: tf.Tensor, loss: Loss) -> tf.Tensor:
         return tf.square(logits[:, 0] - truth)
@@ -286,7 +286,7 @@ class Regression(ProblemType):
         value, true = float(scored.logits[row, 0]), float(scored.truth[row])
         return ErrorRow(f"{true:g}", f"{value:.4g}", f"off by {abs(value - true):.4g}")
 
-    def cells(self, scored: ScoredRows) -> metrics.Cells:
+    def cells(self, scored: ScoredRows) -> label_tables.Cells:
         return []
 
     def answers(

@@ -43,7 +43,7 @@ def _known(task: TaskFiles, columns: Columns, cell: str) -> str | None:
     label = columns.relabel.get(cell, cell)
     if label is not None and ("\n" in label or "\r" in label):
         raise ValueError(f"label {label[:40]!r} contains a line break")
-    if label is None or label in task.labels or not task.labels:
+    if label is None or label in task.known_labels or not task.labels:
         return label
     known = list(dict.fromkeys([*columns.relabel, *task.labels]))
     if len(known) > _MAX_LABELS_SHOWN:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_mgpu.core import intervals
 from bert_mgpu.core.task import Trust
-from bert_mgpu.tasks.classification import metrics, ranking
+from bert_mgpu.tasks.classification import label_tables, metrics, ranking
 from bert_mgpu.tasks.classification.problem_type import ScoredRows
 
 _MOST_CELLS = 10_000  # of a confusion matrix that is resampled a thousand times
@@ -33,7 +33,7 @@ def of_classes(
         return Trust(found)
     judged = ["eval_accuracy"]
     if len(labels) ** 2 <= _MOST_CELLS:
-        counts = metrics.confusion(truth, predicted, len(labels))
+        counts = label_tables.confusion(truth, predicted, len(labels))
         occurs = (counts.sum(0) + counts.sum(1)) > 0
         found["macro_f1"] = intervals.of_confusion(
             counts, lambda draws: macro_f1(draws, occurs)
@@ -93,7 +93,7 @@ def of_single(scored: ScoredRows, predicted: np.ndarray) -> Trust:
 
 def confidence_cells(
     truth: np.ndarray, predicted: np.ndarray, logits: np.ndarray
-) -> metrics.Cells:
+) -> label_tables.Cells:
     """How many predictions reach a probability, and how many of those are right.
 
     A line for each least probability that some rows reach; the first is for all rows.
@@ -101,7 +101,7 @@ def confidence_cells(
     """
     log_probs = metrics.log_softmax(logits)
     probabilities = np.exp(log_probs[np.arange(len(predicted)), predicted])
-    lines: metrics.Cells = [("probability", "predictions", "of all", "right")]
+    lines: label_tables.Cells = [("probability", "predictions", "of all", "right")]
     for least in _LEAST_PROBABILITIES:
         if (kept := probabilities >= least).any():
             shares = (kept.mean(), (truth == predicted)[kept].mean())

@@ -6,6 +6,8 @@ from tests.support.mutants.mutant import Mutant
 
 # fmt: off
 MUTANTS = [
+    Mutant("a label with a comma is listed as two", "core/errors.py",
+           ' and ", " not in f"{name} "\n', "\n", "core/test_errors.py comma"),
     Mutant("a switch with a value ends in a traceback", "config/parsing.py",
            "except (flags.Error, ValueError) as error:", "except flags.Error as error:",
            "config/test_parsing.py refused"),

@@ -97,7 +97,7 @@ MUTANTS: list[Mutant] = [
     Mutant("the deviation is that of all seeds there are", _RESULTS,
            "statistics.stdev(", "statistics.pstdev(", _RESULTS_TEST),
     Mutant("a lost prediction shifts the lines", _RESULTS,
-           "if {*entries} != {len(lines)}:", "if False:", _RESULTS_TEST),
+           "if {*entries, len(names)} != {len(lines)}:", "if False:", _RESULTS_TEST),
     Mutant("a row is named by its line, from 1", _RESULTS,
            'f"test-{line - 1}"', 'f"test-{line}"', _RESULTS_TEST),
     Mutant("a text may bring HTML into the report", "evaluation/html.py",

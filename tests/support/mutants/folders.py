@@ -5,11 +5,27 @@ from __future__ import annotations
 from tests.support.mutants.mutant import Mutant
 
 _STATE, _LEFT = "checkpoints/test_train_state.py", "runs/test_leftovers.py"
+_SWEPT = "core/test_sweeping.py"
 _FILES, _SCRIPT = "core/test_files.py", "cli/test_script.py"
 _KEPT = "end_to_end/test_kept_files.py"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
+    Mutant("what killed runs left stays", "core/sweeping.py",
+           "if is_old and _TEMPORARY.fullmatch(path.name):", "if False:", _SWEPT),
+    Mutant("files that are being written are removed", "core/sweeping.py",
+           "if is_old and _TEMPORARY.fullmatch(path.name):",
+           "if _TEMPORARY.fullmatch(path.name):", _SWEPT),
+    Mutant("other hidden files are removed", "core/sweeping.py",
+           "if is_old and _TEMPORARY.fullmatch(path.name):",
+           'if is_old and path.name[0] == ".":', _SWEPT),
+    Mutant("a user's --cache_dir is cleared", "cli/session.py",
+           "own_cache=unused is None", "own_cache=True", "cli/test_session.py"),
+    Mutant("the oldest predicted rows stay", "core/sweeping.py",
+           "sorted(found, reverse=True)", "sorted(found)", _SWEPT),
+    Mutant("rows to train on are cleared", "tasks/dataset.py",
+           'run_files.PREDICTED if split in self.predicted else ""', "run_files.PREDICTED",
+           "tasks/test_dataset.py only_predicted"),
     Mutant("a checkpoint that cannot be read is given up", "checkpoints/train_state.py",
            "        except Unreadable:\n            raise\n", "", f"{_STATE} given_up"),
     Mutant("a value that cannot be read is damaged", "checkpoints/google_read.py",

@@ -16,6 +16,15 @@ _RUNS, _FORMAT = "end_to_end/test_ranking.py", "tasks/test_predict_format.py"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
+    Mutant("a sample takes groups apart", "tasks/row_groups.py",
+           "units.setdefault(row if key is None else key, len(units))",
+           "units.setdefault(row, len(units))", "tasks/test_row_groups.py"),
+    Mutant("rows in no group are one group", "tasks/row_groups.py",
+           "units.setdefault(row if key is None else key, len(units))",
+           "units.setdefault(str(key), len(units))", "tasks/test_row_groups.py"),
+    Mutant("a sample has as many groups as it should have rows", "tasks/row_groups.py",
+           "round(keep * len(units) / len(examples))", "min(keep, len(units))",
+           "tasks/test_row_groups.py"),
     Mutant("the worst row is the first", _RANKING,
            "np.lexsort((-scores, groups))", "np.lexsort((scores, groups))", _SCORES),
     Mutant("the last token of an ad may be its slot", _GROUPS,

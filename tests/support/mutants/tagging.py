@@ -29,7 +29,7 @@ MUTANTS: list[Mutant] = [
            "if _has_words(columns):", "if False:",
            "tasks/test_first_lines.py lines_of_all"),
     Mutant("an object on several lines has no names", "tasks/predict_format.py",
-           "first_lines.first_object(read, lines) or (", "(",
+           "None if streams else first_lines.first_object(read, lines)", "None",
            "tasks/test_first_lines.py several_lines"),
     Mutant("each batch keeps what all rows share", "data/pipeline.py",
            "elif name in shared_outputs and any(", "elif False and any(",

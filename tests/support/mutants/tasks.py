@@ -8,12 +8,36 @@ _PIPELINE, _ROWS = "data/test_pipeline.py", "core/test_ragged.py"
 _RECORDS = "data/test_pretraining_records.py"
 _BATCHING = "data/test_batching.py"
 _METRICS = "tasks/classification/test_metrics.py"
+_TABLES = "tasks/classification/label_tables.py"
+_TABLES_TEST = "tasks/classification/test_label_tables.py"
 _FEATURES = "tasks/classification/test_features.py"
 _INSTANCES = "data_prep/test_instances.py"
 
 # fmt: off
 MUTANTS: list[Mutant] = [
     # What a file to predict holds.
+    Mutant("a row's label is compared with all others", "tasks/classification/reader.py",
+           "label in task.known_labels", "label in task.labels",
+           "tasks/classification/test_reader.py"),
+    Mutant("Parquet's decimals are no numbers", "data/parquet.py",
+           "if isinstance(value, decimal.Decimal):", "if False:",
+           "data/test_tables.py parquet"),
+    Mutant("one of two columns of Parquet is read", "data/parquet.py",
+           "known.count(name) != 1", "name not in known", "data/test_tables.py parquet"),
+    Mutant("Parquet's dates are refused", "data/parquet.py",
+           "if isinstance(value, (datetime.date, datetime.time)):", "if False:",
+           "data/test_tables.py parquet"),
+    Mutant("a value of another type is refused without its type", "data/tables.py",
+           'shown += f" of type {type(value).__name__}"', "pass",
+           "data/test_tables.py parquet"),
+    Mutant("an object of a stream hides the lines after it", "data/tables.py",
+           "texts = lines if path == STANDARD_INPUT else json_lines.objects(lines)",
+           "texts = json_lines.objects(lines)", "data/test_tables.py stream"),
+    Mutant("a stream's first object is read to its end", "tasks/predict_format.py",
+           "line = None if streams else first_lines.first_object(read, lines)",
+           "line = first_lines.first_object(read, lines)", "tasks/test_first_lines.py"),
+    Mutant("a bracket is a text", "tasks/first_lines.py",
+           'if line.strip() in ("{", "["):', "if False:", "tasks/test_first_lines.py bracket"),
     Mutant("an unclosed quote hides the next row", "data/csv_lines.py",
            "extendleft(reversed(self._row[1:]))", "extendleft(reversed(self._row[2:]))",
            "data/test_tables.py hides_no_other"),
@@ -158,9 +182,16 @@ MUTANTS: list[Mutant] = [
            "losses *= 1 + truth * (tf.constant(loss.weights) - 1)",
            "losses *= tf.constant(loss.weights)",
            "tasks/classification/test_problem_types.py"),
-    Mutant("the confusion matrix lies on its side", "tasks/classification/metrics.py",
+    Mutant("the confusion matrix lies on its side", _TABLES,
            "metrics.confusion_matrix(labels, predictions, labels",
            "metrics.confusion_matrix(predictions, labels, labels", _METRICS),
+    Mutant("the best of many labels are shown", _TABLES,
+           "(float(line[-2]), -int(line[-1]))", "(-float(line[-2]), -int(line[-1]))",
+           _TABLES_TEST),
+    Mutant("labels without rows are the worst", _TABLES,
+           'if line[-1] != "0"]', "if True]", _TABLES_TEST),
+    Mutant("thousands of labels fill a matrix", _TABLES,
+           "if classes <= MOST_IN_MATRIX:", "if classes < 10_000:", _TABLES_TEST),
     Mutant("auc is that of class 0", "tasks/classification/metrics.py",
            "metrics.roc_auc_score(labels, probabilities[:, 1])",
            "metrics.roc_auc_score(labels, probabilities[:, 0])", _METRICS),

@@ -5,7 +5,7 @@ import pytest
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example
-from bert_mgpu.tasks import registry
+from bert_mgpu.tasks import registry, row_groups
 from bert_mgpu.tasks.classification import groups
 from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.classification.family import FAMILY
@@ -25,10 +25,10 @@ def rows(*names):
 
 def test_groups_are_slots_or_values_of_the_column():
     examples = rows("q", None)
-    assert groups.keys(AD, examples) == ["好，“。"] * 2
-    assert groups.keys(own(group_column="g"), examples) == ["q", None]
-    assert groups.keys(own(), examples) is None
-    assert groups.keys(BUILTIN["mrpc"], examples) is None
+    assert row_groups.keys(AD, examples) == ["好，“。"] * 2
+    assert row_groups.keys(own(group_column="g"), examples) == ["q", None]
+    assert row_groups.keys(own(), examples) is None
+    assert row_groups.keys(BUILTIN["mrpc"], examples) is None
     assert [task.name for task in BUILTIN.values() if task.has_slots] == ["ad"]
 
 

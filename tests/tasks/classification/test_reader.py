@@ -33,6 +33,17 @@ def test_labels_have_other_names_in_a_file_or_leave_the_row_out():
         read("3", relabel=relabel)
 
 
+@pytest.mark.parametrize("task_type", ["single", "multi"])
+def test_a_label_is_not_compared_with_all_others(task_type):
+    """With 5,000 labels, that took 85 us a row."""
+
+    class Labels(tuple):
+        def __contains__(self, label):
+            pytest.fail("looks through all labels")
+
+    assert read("yes", task_type, Labels(("no", "yes"))) in ("yes", ("yes",))
+
+
 def test_of_many_labels_some_are_shown():
     labels = tuple(f"l{n}" for n in range(21))
     with pytest.raises(ValueError, match=r"is not one of l0, l1, l2, \.\.\., l20$"):

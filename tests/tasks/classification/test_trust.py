@@ -153,7 +153,7 @@ def test_one_answer_that_is_true_is_none_to_tell():
 
 def test_many_classes_take_no_draws(monkeypatch):
     """Nor a matrix, which thousands have no room for."""
-    monkeypatch.delattr(trust.metrics, "confusion")
+    monkeypatch.delattr(trust.label_tables, "confusion")
     rows = np.arange(2000)
     found = trust.of_classes(rows, rows, [str(row) for row in rows])
     assert {*found.intervals} == {"eval_accuracy"}
