@@ -73,7 +73,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a stream waits for groups", "tasks/predict_format.py",
            "        columns = _ungrouped(columns)\n", "        pass\n", _FORMAT),
     Mutant("an object without its group is refused", "tasks/predict_format.py",
-           "if key not in _BESIDE or name in record", "if key != 'id' or name in record",
+           'if key != "group" or name in record', "if True",
            f"{_FORMAT} group"),
     Mutant("the baseline ranks nothing", "tasks/classification/naive_bayes.py",
            "groups=ranking.groups_of(rows),", "groups=None,", f"{_RUNS} scores_may"),
