@@ -60,6 +60,7 @@ def _serve(config: ServeConfig) -> None:
     check_trained(str(config.output_dir))
     if config.model_name:
         _check_name(config.model_name)
+    named = _names(config.allowed_hosts)
     try:
         from bert_mgpu.serving.app import make_app
         from bert_mgpu.serving.bodies import Limits
@@ -80,7 +81,6 @@ def _serve(config: ServeConfig) -> None:
             waiting=max(config.max_waiting_rows, config.max_rows),
             seconds=config.timeout,
         )
-        named = _names(config.allowed_hosts)
         server = make_server(
             make_app(model, limits, {host, *LOOPBACK, *named}), config.timeout
         )

@@ -10,7 +10,8 @@ from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks import registry, task_json
 from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.classification.reader import read_label
-from bert_mgpu.tasks.reader import read_examples, sample
+from bert_mgpu.tasks.reader import read_examples
+from bert_mgpu.tasks.row_groups import sample
 from bert_mgpu.tasks.sources import predict_file_split, split_path
 from tests.support.builtin_files import ID8, write_file
 
