@@ -111,7 +111,7 @@ def test_several_files_by_one_model(tiny, model, inside, tmp_path):
         ({"strict": True}, "--strict does nothing without --predict_file=-"),
         ({"predict_format": "csv"}, "--predict_format does nothing without"),
         ({"predict_file": "a/x.tsv,b/x.tsv"}, "two files have the same name"),
-        ({"predict_file": "none.tsv,other.tsv"}, "other.tsv: no such file"),
+        ({"predict_file": "none.tsv,other.tsv"}, "none.tsv: no such file"),
     ],
 )
 def test_mistakes(tiny, model, inside, flags, fragment):
