@@ -14,6 +14,7 @@ from bert_mgpu.tasks.rewriting.pair_facts import COPIED
 
 _NUMBER_WIDTH = 16  # characters of a column
 _EQUAL, _IN_COMMON, _LEFT_OUT = 0.95, 0.1, 0.2  # shares at which sets are refused
+_MOST_LEFT_OUT = 0.5  # of pairs, also for unknown words, which only the model lacks
 # Why pairs are not learnt, by the key of the facts that counts them.
 _OBSTACLES = {
     "too_long": "have more tokens at one place than --max_insert",
@@ -44,7 +45,8 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
             " unknown characters: there is nothing to learn: for case and accents, pass"
             " a model with a cased vocabulary and --do_lower_case=false"
         )
-    if left_out > _LEFT_OUT * pairs:
+    of_the_data = left_out - facts["unwritable"]
+    if of_the_data > _LEFT_OUT * pairs or left_out > _MOST_LEFT_OUT * pairs:
         yield f"{_left_out(facts)}: {_advice(facts)}"
     if facts["kept"] < _IN_COMMON * facts["longest"]:
         share = facts["kept"] / max(1, facts["longest"])

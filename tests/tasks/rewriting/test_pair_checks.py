@@ -60,10 +60,10 @@ def test_what_is_taken():
         ({"kept": 29}, "text and target have 9.7% of their tokens in common"),
         ({"learnt": 0}, "no row has room for a token of its text: raise --max_seq_len"),
         (
-            {"too_long": 11},
-            "of 100 pairs 11 have more tokens at one place than --max_insert and 8"
+            {"too_long": 13},
+            "of 100 pairs 13 have more tokens at one place than --max_insert and 8"
             " differ from their target outside of the slots and 2 have words to write"
-            " that the vocabulary lacks (lines 4, 9, 12 and 18 more): raise"
+            " that the vocabulary lacks (lines 4, 9, 12 and 20 more): raise"
             " --max_insert, up to 17, or pass other pairs",
         ),
         (
@@ -72,9 +72,9 @@ def test_what_is_taken():
             " 4, 9, 12 and 18 more): write the same text in both, but for the slots",
         ),
         (
-            {"unwritable": 21, "too_long": 0, "misplaced": 0},
-            "of 100 pairs 21 have words to write that the vocabulary lacks (lines"
-            " 4, 9, 12 and 18 more): add them to the vocabulary (docs/pretraining.md),"
+            {"unwritable": 51, "too_long": 0, "misplaced": 0},
+            "of 100 pairs 51 have words to write that the vocabulary lacks (lines"
+            " 4, 9, 12 and 48 more): add them to the vocabulary (docs/pretraining.md),"
             " or pass other pairs",
         ),
         ({"too_long": 21, "slot_lengths": {"250": 21}}, "up to 100, or pass"),
@@ -84,6 +84,11 @@ def test_what_is_refused(changed, message):
     with pytest.raises(UserError, match=re.escape(message)) as found:
         pair_checks.check(notes(**changed), PATH)
     assert str(found.value).startswith("a/train.tsv: ")
+
+
+def test_half_of_the_pairs_may_need_unknown_words():
+    """A model of another language or a small vocabulary can learn from the others."""
+    pair_checks.check(notes(unwritable=50, too_long=0, misplaced=0), PATH)
 
 
 def test_remarks_for_the_log():
