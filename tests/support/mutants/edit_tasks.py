@@ -7,6 +7,7 @@ from tests.support.mutants.mutant import Mutant
 _ROWS, _TAGS = "tasks/rewriting/test_rows.py", "tasks/rewriting/test_tags.py"
 _DRAFTS, _DATA = "tasks/rewriting/test_drafts.py", "tasks/rewriting/test_dataset.py"
 _FILLING = "tasks/rewriting/test_filling.py"
+_PIECES = "tasks/rewriting/test_pieces_of_words.py"
 _TRAINING = "tasks/rewriting/test_training_rows.py"
 _CHECKS = "tasks/rewriting/test_pair_checks.py"
 _DECODING = "tasks/rewriting/test_decoding.py"
@@ -66,18 +67,18 @@ MUTANTS: list[Mutant] = [
            '| {"rows": len(rows), "truncation": False',
            "tasks/rewriting/test_dataset.py share_of_all"),
     Mutant("a piece stands alone", "tasks/rewriting/filling.py",
-           "choice = 0 if follows else 1", "choice = 0", f"{_FILLING} piece_goes_on"),
+           "choice = 0 if follows else 1", "choice = 0", f"{_PIECES} piece_goes_on"),
     Mutant("the most certain words are written anew", "tasks/rewriting/filling.py",
            'kind="stable")[:count]', 'kind="stable")[-count:]', f"{_FILLING} plain_loop"),
     Mutant("pieces stay without their word", "tasks/rewriting/filling.py",
            "                chosen.add(place)\n", "                pass\n",
-           f"{_FILLING} its_pieces"),
+           f"{_PIECES} its_pieces"),
     Mutant("a piece goes on behind a kept token", "tasks/rewriting/filling.py",
            "return not any(self.draft.keeps[first:last])", "return True",
-           f"{_FILLING} its_pieces"),
+           f"{_PIECES} its_pieces"),
     Mutant("what is deleted comes out", "tasks/rewriting/filling.py",
            "while kept >= last and not self.draft.keeps[kept]:", "while False:",
-           f"{_FILLING} what_is_deleted"),
+           f"{_PIECES} what_is_deleted"),
     Mutant("a text whose slots have no room is edited", "tasks/rewriting/decoding.py",
            "fitting if given else None", "fitting or None", f"{_DECODING} no_room"),
     Mutant("slots without room are not told", "tasks/rewriting/dataset.py",

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_mgpu.core.rows import Ragged
 from bert_mgpu.model import bert, heads
 from bert_mgpu.tasks.masked_lm.pseudo_perplexity import MaskedWords, Scoring
 from bert_mgpu.tasks.rewriting import filling
@@ -217,60 +216,6 @@ def test_words_of_the_input_alone(model, rounds):
         assert {*one.written} <= known
         outside += len({*other.written} - known)
     assert outside > 20
-
-
-@pytest.fixture
-def eager(tokenizer):
-    """eager(text, draft) -> (Filled, the number of masks in each round).
-
-    Of a model that finds ##s the best everywhere, and win the best of whole words.
-    """
-
-    def fill(text, draft):
-        masks = []
-
-        def forward(rows):
-            ids = rows.ragged["input_ids"]
-            masks.append(int((ids.values == MASK).sum()))
-            words = [[VOCAB.index("##s"), VOCAB.index("win")]] * len(ids.values)
-            scores = [[-0.1, -5.0]] * len(ids.values)
-            return {
-                "words": Ragged(np.array(words), ids.offsets),
-                "word_scores": Ragged(np.array(scores), ids.offsets),
-            }
-
-        special, words = special_of(tokenizer), Vocabulary(VOCAB)
-        filler = Filler(forward, words, special, max_length=LENGTH, rounds=2)
-        (found,) = filler.fill([text], [draft])
-        return " ".join(VOCAB[token] for token in found.written), masks
-
-    return fill
-
-
-@pytest.mark.parametrize(
-    ("before", "written"),
-    [("sun", "##s"), ("##s", "##s"), ("好", "win"), ("，", "win"), (".", "win"),
-     (None, "win")],
-)  # fmt: skip
-def test_a_piece_goes_on_with_a_word(eager, before, written):
-    source = [VOCAB.index(before)] if before else []
-    draft = Draft([True] * len(source), [*[0] * len(source), 1], 0.0)
-    assert eager(DraftText(source, None), draft) == (written, [1])
-
-
-def test_a_piece_behind_what_is_deleted(eager):
-    """What stands before it is what comes out there."""
-    source = [VOCAB.index("好"), VOCAB.index("sun")]
-    draft = Draft([True, False], [0, 0, 1], 0.0)
-    assert eager(DraftText(source, None), draft)[0] == "win"
-
-
-def test_a_word_is_masked_again_with_its_pieces(eager):
-    """The word is the less certain one: alone, where a kept token parts the two."""
-    assert eager(DraftText([], None), Draft([], [2], 0.0)) == ("win ##s", [2, 2])
-    sun = DraftText([VOCAB.index("sun")], None)
-    assert eager(sun, Draft([True], [1, 1], 0.0)) == ("win ##s", [2, 1])
-    assert eager(sun, Draft([False], [1, 1], 0.0)) == ("win ##s", [2, 2])
 
 
 def test_a_row_without_words_of_its_own_takes_any(model):

@@ -9,6 +9,7 @@ from bert_mgpu.tasks import reader as files_reader
 from bert_mgpu.tasks.files import Columns, TableColumns, TaskFiles
 from bert_mgpu.tasks.tagging import files, reader, spans
 from bert_mgpu.tasks.tagging.bio import Span
+from tests.support.entities import Counted
 from tests.support.paths import DATA
 
 needs_data = pytest.mark.skipif(
@@ -249,15 +250,7 @@ def test_iob1_where_it_is_said(tmp_path):
 
 def test_spans_are_compared_with_their_neighbours_alone():
     """Checking them takes time in proportion to their number."""
-
-    class Counted(Span):
-        reads = 0
-
-        @property
-        def end(self):
-            Counted.reads += 1
-            return self[1]
-
+    Counted.reads = 0
     many = [Counted(10 * i, 10 * i + 3, "A") for i in range(500)]
     kept, faults = spans.apart([*many, Span(1, 2, "B"), Span(12, 22, "C")])
     assert kept == [many[0], Span(12, 22, "C"), *many[3:]]

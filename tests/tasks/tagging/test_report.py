@@ -5,6 +5,7 @@ import pytest
 
 from bert_mgpu.tasks.tagging import report
 from bert_mgpu.tasks.tagging.bio import Span
+from tests.support.entities import Counted
 
 TRUE = [Span(0, 2, "A"), Span(4, 6, "A"), Span(8, 9, "B"), Span(10, 12, "B")]
 
@@ -47,15 +48,7 @@ def test_neighbours_do_not_overlap():
 
 def test_pairing_reads_each_entity_a_few_times():
     """Its time is in proportion to their number: a text may have thousands."""
-
-    class Counted(Span):
-        reads = 0
-
-        @property
-        def end(self):
-            Counted.reads += 1
-            return self[1]
-
+    Counted.reads = 0
     true = [Counted(10 * i, 10 * i + 3, "A") for i in range(500)]
     said = [Counted(10 * i + 5, 10 * i + 8, "A") for i in range(500)]
     assert len([*report.matched(true, said)]) == 1000
