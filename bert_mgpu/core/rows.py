@@ -205,3 +205,20 @@ class Rows(Protocol):
     def take(self, numbers: np.ndarray) -> Features:
         """The rows of these numbers, in this order."""
         ...
+
+
+class KeptRows:
+    """Some of the rows of a set in memory (`Rows`): those with something to learn."""
+
+    def __init__(self, features: Features, is_kept: np.ndarray):
+        """is_kept: bool [rows]."""
+        self._features, self._kept = features, np.flatnonzero(is_kept)
+        self.lengths = features.lengths[self._kept]
+        self.target_counts = features.target_counts[self._kept]
+        self.notes: dict[str, Any] = features.notes
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def take(self, numbers: np.ndarray) -> Features:
+        return self._features.take(self._kept[numbers % len(self)])

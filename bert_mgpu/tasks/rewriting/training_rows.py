@@ -8,16 +8,15 @@ most of the time. Hence a random number from 1 to n of a row's n tokens is maske
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
 from bert_mgpu.core.rng.draws import Draws
-from bert_mgpu.core.rows import POSITIONS, Features, Ragged
+from bert_mgpu.core.rows import POSITIONS, Features, KeptRows, Ragged
 from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
 
 
-class TrainingRows:
+class TrainingRows(KeptRows):
     """The rows that have something to learn from (`core.rows.Rows`)."""
 
     def __init__(self, features: Features, seed: int):
@@ -25,18 +24,12 @@ class TrainingRows:
             features.ragged["tag_ids"].values > 0,
             features.ragged["tag_ids"].offsets[:-1],
         )
-        self._features, self._seed = features, seed
-        self._teaching = np.flatnonzero((tagged > 0) | (features.target_counts > 0))
-        self.lengths = features.lengths[self._teaching]
-        self.target_counts = features.target_counts[self._teaching]
-        self.notes: dict[str, Any] = features.notes
-
-    def __len__(self) -> int:
-        return len(self._teaching)
+        super().__init__(features, (tagged > 0) | (features.target_counts > 0))
+        self._seed = seed
 
     def take(self, numbers: np.ndarray) -> Features:
         """See `Rows`. The number of a row determines which of its tokens are masked."""
-        rows = self._features.take(self._teaching[numbers % len(self)])
+        rows = super().take(numbers)
         positions, ids = rows.targets[POSITIONS], rows.targets[MASKED_IDS]
         counts = positions.lengths
         masked = [

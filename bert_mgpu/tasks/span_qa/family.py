@@ -14,7 +14,7 @@ from bert_mgpu.config.span_qa import CUT, Choice, WindowCut
 from bert_mgpu.core import hashing
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import fact
-from bert_mgpu.core.rows import Example, Features, Rows
+from bert_mgpu.core.rows import Example, Features, KeptRows, Rows
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
 from bert_mgpu.tasks.data_checks import CheckedSet
@@ -27,7 +27,6 @@ from bert_mgpu.tasks.span_qa import (
 )
 from bert_mgpu.tasks.span_qa.files import NEGATIVE
 from bert_mgpu.tasks.span_qa.task import SpanQa
-from bert_mgpu.tasks.span_qa.taught_rows import TaughtRows, taught
 from bert_mgpu.text.tokenization import Tokenizer
 
 _THRESHOLD = "null_score_diff_threshold"
@@ -77,10 +76,12 @@ class SpanQaFamily(Family):
         return _cut(config)._asdict() | {name: getattr(config, name) for name in names}
 
     def training_rows(self, features: Features, config: FinetuneConfig) -> Rows:
-        return features if taught(features).all() else TaughtRows(features)
+        # run_squad.py, too, skips questions whose answers are not in their context.
+        taught = _taught(features)
+        return features if taught.all() else KeptRows(features, taught)
 
     def training_key(self, config: FinetuneConfig, key: str, features: Features) -> str:
-        kept = taught(features)
+        kept = _taught(features)
         if kept.all():
             return key
         # Not the key of earlier code, which counted all rows: its runs cannot go on.
@@ -182,3 +183,8 @@ def _cut(config: FinetuneConfig) -> WindowCut:
 
 
 FAMILY = SpanQaFamily()
+
+
+def _taught(features: Features) -> np.ndarray:
+    """Which rows have a target: bool [rows]."""
+    return features.dense[dataset.STARTS] != dataset.NO_TARGET

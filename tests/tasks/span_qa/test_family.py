@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core.rows import Example
+from bert_mgpu.core.rows import Example, KeptRows
 from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.span_qa import dataset
 from bert_mgpu.tasks.span_qa.reader import Answers
-from bert_mgpu.tasks.span_qa.taught_rows import TaughtRows
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.tiny import VOCAB
 
@@ -41,7 +40,8 @@ KNOWN, NONE, LOST = (
 
 def test_rows_without_a_target_are_left_out(made):
     features = made(KNOWN, LOST, NONE, LOST, LOST, KNOWN)
-    rows = TaughtRows(features)
+    is_taught = features.dense[dataset.STARTS] != dataset.NO_TARGET
+    rows = KeptRows(features, is_taught)
     kept = np.flatnonzero(np.isin(features.lines, [1, 3, 6]))
     assert 3 < len(rows) == len(kept) < len(features)
     assert np.array_equal(rows.lengths, features.lengths[kept])
