@@ -29,7 +29,6 @@ _IN_NUMBER = re.compile(r"(?<=\d)([.:](?=\d)|,(?=\d{3}(?!\d)))")
 _IN_WORD = re.compile(r"(?<=[^\W_])\.(?=[^\W_])|(?<=\b[^\W\d_])\.")
 _UNSEEN = ("Mn", "Me", "Cf", "Cc")
 _MOST = 1000  # tokens of a text that are looked at
-_PICTURES = ("So", "Sk")  # emoji among them, which are wide in all scripts
 
 
 class Spacing:
@@ -90,12 +89,9 @@ def _in_print(left: str, right: str) -> bool:
         return False
     opens = left[-1] in _OPENING or unicodedata.category(left[-1]) == "Pi"
     closes = right[0] in _CLOSING or unicodedata.category(right[0]) == "Pf"
-    return not (opens or closes or _is_close(left[-1]) or _is_close(right[0]))
-
-
-def _is_close(char: str) -> bool:
-    """Whether a character has no space beside it: its script is without spaces."""
-    return is_unspaced_script(char) and unicodedata.category(char) not in _PICTURES
+    return not (
+        opens or closes or is_unspaced_script(left[-1]) or is_unspaced_script(right[0])
+    )
 
 
 def _left(text: str, end: int) -> str:

@@ -15,6 +15,9 @@ CASES = {
     ("", "a"): " a",
     ("New York", "is"): "New York is",
     ("👍", "🏽", "好"): "👍🏽好",
+    ("I", "😀", "agree"): "I 😀 agree",  # an emoji is wide in all scripts
+    ("ok👍🏽", "then"): "ok👍🏽 then",
+    ("好", "😀", "好"): "好😀好",
 }
 
 
