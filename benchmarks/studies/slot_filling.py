@@ -4,7 +4,7 @@
     python -m benchmarks.studies.slot_filling show   # the table of what is there
 
 After `python -m benchmarks.studies.slot_ranking run`, whose data, pretrained weights
-and ranker it takes. A model of the type rewrite learns from 4,000 ads with [SLOT], and
+and ranker it takes. A model of the type rewrite learns from 10,000 ads with [SLOT], and
 writes in the slots that the ranker is scored on, with four rounds and with one: the
 share of fills in which a character stands twice in a row (as in 4 % of the true
 phrases), the F1 score of characters against the true phrase, and the share that the
@@ -54,7 +54,7 @@ def prepare() -> None:
         "do_train": True,
         "max_seq_length": slot_ranking.LENGTH,
         "max_insert": 24,
-        "max_train_examples": 4000,
+        "max_train_examples": 10_000,
     }
     runner.call("run_classifier_mgpu.py", flags)
 

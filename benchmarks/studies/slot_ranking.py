@@ -51,12 +51,12 @@ SCORES = ("hit_at_1", "hit_at_3", "mrr")
 
 def planned() -> list[Row]:
     few = [
-        {"reads": reads, "begins": begins, "rows": 4000, "seed": seed}
+        {"reads": reads, "begins": begins, "rows": 5000, "seed": seed}
         for seed in (1, 2, 3)
         for reads, begins in (("mask", "plain"), ("mask", "infill"))
     ]
-    one = {"reads": "unk", "begins": "plain", "rows": 4000, "seed": 1}
-    most = {"reads": "mask", "begins": "infill", "rows": 8000, "seed": 1}
+    one = {"reads": "unk", "begins": "plain", "rows": 5000, "seed": 1}
+    most = {"reads": "mask", "begins": "infill", "rows": 40_000, "seed": 1}
     return [most, *few, one]
 
 
