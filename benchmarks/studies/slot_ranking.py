@@ -1,4 +1,4 @@
-"""Which of ten phrases stood in an ad: ranking, with and without pretraining on infill.
+"""Which of ten phrases stood in an ad: ranking after three kinds of pretraining.
 
     python -m benchmarks.studies.slot_ranking run    # the missing rows
     python -m benchmarks.studies.slot_ranking show   # the table of what is there
@@ -7,15 +7,21 @@ Rows of the ads of advertisegen and taodescribe by make_rewrite_data.py, with th
 phrases of about the same length of other ads for each segment; scored on the 815 of
 2,000 groups of their dev sets whose ads have at most 100 characters, each of one right
 phrase and nine of other products. Weights of 12 layers x 384, one epoch of the rows.
-"unk" reads the slot as bert-ad does, "mask" as [MASK]; "infill" begins with weights
-pretrained on infill.txt. A row takes up to an hour on two idle cores, the pretraining
-another. It may be killed at any time: the same command goes on. Results are
-appended to benchmarks/results/slot_ranking.json. Needs ../shared.
+"unk" reads the slot as bert-ad does, "mask" as [MASK]; "masked words" and "infill"
+begin with weights pretrained on 19,200 ads, or rows of infill.txt. "nothing"
+is no ranker: the pretrained model scores each phrase between its neighbours by
+pseudo-perplexity, on the first 400 groups. A row takes ten minutes, the one of 40,000
+rows up to an hour, each pretraining half an hour on two idle cores of AMD EPYC that
+multiply in bfloat16. It may be killed at any time: the same command goes on. Results
+are appended to benchmarks/results/slot_ranking.json. Needs ../shared.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
+import random
 import shutil
 import statistics
 import subprocess
@@ -44,20 +50,27 @@ TRAINING = {
     "save_checkpoints_steps": 25,
     "keep_checkpoint_max": 1,
 }
-HEAD_STEPS, INFILL_STEPS = 150, 300  # of 32 rows
+HEAD_STEPS, STEPS = 150, 600  # of pretraining, of 32 rows
+_RECORDS = 32 * STEPS  # each is read about once
 _LONGEST = 100  # characters of an ad, so that a row can hold it with its phrase
+_GROUPS, _BESIDE = 400, 10  # without a ranker: groups, and characters on either side
+WORDS, INFILL = "masked words", "infill"
+STARTS = {"plain": "model", WORDS: "words", INFILL: "infill"}  # folders of weights
 SCORES = ("hit_at_1", "hit_at_3", "mrr")
 
 
 def planned() -> list[Row]:
     few = [
-        {"reads": reads, "begins": begins, "rows": 5000, "seed": seed}
-        for seed in (1, 2, 3)
-        for reads, begins in (("mask", "plain"), ("mask", "infill"))
+        {"reads": "mask", "begins": begins, "rows": 5000, "seed": seed}
+        for seed, begins in itertools.product((1, 2, 3), STARTS)
     ]
     one = {"reads": "unk", "begins": "plain", "rows": 5000, "seed": 1}
-    most = {"reads": "mask", "begins": "infill", "rows": 40_000, "seed": 1}
-    return [most, *few, one]
+    most = {"reads": "mask", "begins": INFILL, "rows": 40_000, "seed": 1}
+    none = [
+        {"reads": "nothing", "begins": begins, "rows": 0, "seed": 1}
+        for begins in (WORDS, INFILL)
+    ]
+    return [most, *few, one, *none]
 
 
 TABLE = Table(RESULTS / "slot_ranking.json", planned(), (*SCORES, "seconds"))
@@ -109,16 +122,22 @@ def prepare() -> None:
         shutil.copy(WORK / "made" / "train_0620.txt", data)
         rows = (row for each in slots() for row in ranking_rows(each, each["phrase"]))
         (data / "eval_0620.txt").write_text("".join(rows), "utf-8")
-    records = WORK / "infill.tfrecord"
-    if not records.exists():
-        made = {"input_file": WORK / "made" / "infill.txt", "output_file": records}
-        made |= {"vocab_file": model / "vocab.txt", "objective": "infill"}
-        made |= {"dupe_factor": 1}
-        runner.call("data_prep/create_pretraining_data.py", made)
+    texts = {WORDS: WORK / "ads.txt", INFILL: WORK / "made" / "infill.txt"}
     head = {"freeze": "^bert/", "learning_rate": 1e-3, "num_train_steps": HEAD_STEPS}
-    pretrain(records, model, WORK / "head", head)
-    rest = {"learning_rate": 1e-4, "num_train_steps": INFILL_STEPS}
-    pretrain(records, WORK / "head", WORK / "infill", rest)
+    rest = {"learning_rate": 1e-4, "num_train_steps": STEPS}
+    for name, objective in ((WORDS, "mlm"), (INFILL, "infill")):
+        records = WORK / f"{STARTS[name]}.tfrecord"
+        if not records.exists():
+            with texts[name].open(encoding="utf-8") as file:
+                rows = random.Random(1).sample([*file], _RECORDS)
+            text = records.with_suffix(".txt")
+            text.write_text("".join(rows), "utf-8")
+            made = {"input_file": text, "output_file": records, "dupe_factor": 1}
+            made |= {"vocab_file": model / "vocab.txt", "objective": objective}
+            runner.call("data_prep/create_pretraining_data.py", made)
+        if name == WORDS:
+            pretrain(records, model, WORK / "head", head)  # both begin with it
+        pretrain(records, WORK / "head", WORK / STARTS[name], rest)
 
 
 def pretrain(records: Any, start: Any, output: Any, flags: dict[str, Any]) -> None:
@@ -135,10 +154,14 @@ def pretrain(records: Any, start: Any, output: Any, flags: dict[str, Any]) -> No
 def work(row: Row) -> Row:
     """The scores of a row of the plan."""
     began, output = time.time(), WORK / "runs" / runner.name_of(row)
+    start = WORK / STARTS[row["begins"]]
+    if row["reads"] == "nothing":
+        found = unranked(start, output)
+        return row | found | {"seconds": round(time.time() - began)}
     flags: dict[str, Any] = TRAINING | {
         "task_name": "ad",
         "data_dir": WORK / "data",
-        "init_checkpoint": WORK / ("infill" if row["begins"] == "infill" else "model"),
+        "init_checkpoint": start,
         "output_dir": output,
         "do_train": True,
         "do_eval": True,
@@ -153,6 +176,39 @@ def work(row: Row) -> Row:
         shutil.copytree(output, RANKER, dirs_exist_ok=True)
     shutil.rmtree(output)
     return row | {n: round(found[n], 4) for n in SCORES} | {"seconds": seconds}
+
+
+def unranked(start: Any, output: Any) -> dict[str, float]:
+    """The scores of a pretrained model that has not learnt to rank.
+
+    A phrase is as probable as the words of it and of its neighbours, each masked alone.
+    """
+    lines = []
+    for group in slots()[:_GROUPS]:
+        ad, at = group["ad"], group["start"]
+        before, after = ad[max(0, at - _BESIDE) : at], ad[at + len(group["phrase"]) :]
+        for phrase in (group["phrase"], *group["negatives"]):
+            lines.append(f"{before}{phrase}{after[:_BESIDE]}\n")
+    asked = WORK / "neighbours.txt"
+    asked.write_text("".join(lines), "utf-8")
+    flags = {"init_checkpoint": start, "output_dir": output, "do_predict": True}
+    flags |= {"predict_file": asked, "max_seq_length": 64, "predict_batch_size": 256}
+    flags |= {"hidden_act": TRAINING["hidden_act"], "precision": "bfloat16"}
+    runner.call("run_pretraining_mgpu.py", flags)
+    with (output / "predictions.jsonl").open(encoding="utf-8") as file:
+        scored = [json.loads(line)["tokens"] for line in file]
+    losses = [sum(-math.log(max(t["prob"], 1e-30)) for t in own) for own in scored]
+    ranks = [
+        1 + sum(loss <= own[0] for loss in own[1:])  # a tie counts as wrong
+        for own in (losses[n : n + 10] for n in range(0, len(losses), 10))
+    ]
+    shutil.rmtree(output)
+    found = (
+        statistics.mean(rank <= 1 for rank in ranks),
+        statistics.mean(rank <= 3 for rank in ranks),
+        statistics.mean(1 / rank for rank in ranks),
+    )
+    return {n: round(score, 4) for n, score in zip(SCORES, found, strict=True)}
 
 
 def table() -> Iterator[str]:
