@@ -8,8 +8,8 @@ phrases of about the same length of other ads for each segment; scored on the 81
 2,000 groups of their dev sets whose ads have at most 100 characters, each of one right
 phrase and nine of other products. Weights of 12 layers x 384, one epoch of the rows.
 "unk" reads the slot as bert-ad does, "mask" as [MASK]; "masked words" and "infill"
-begin with weights pretrained on 19,200 ads, or rows of infill.txt. "nothing"
-is no ranker: the pretrained model scores each phrase between its neighbours by
+begin with weights pretrained on the 7,989 ads of those rows, or on rows of their
+infill.txt, for the same number of steps. "nothing" is no ranker: the pretrained model scores each phrase between its neighbours by
 pseudo-perplexity, on the first 400 groups. A row takes ten minutes, the one of 40,000
 rows up to an hour, each pretraining half an hour on two idle cores of AMD EPYC that
 multiply in bfloat16. It may be killed at any time: the same command goes on. Results
@@ -129,11 +129,13 @@ def prepare() -> None:
         records = WORK / f"{STARTS[name]}.tfrecord"
         if not records.exists():
             with texts[name].open(encoding="utf-8") as file:
-                rows = random.Random(1).sample([*file], _RECORDS)
+                rows = [*file]
+            taken = random.Random(1).sample(rows, min(len(rows), _RECORDS))
             text = records.with_suffix(".txt")
-            text.write_text("".join(rows), "utf-8")
-            made = {"input_file": text, "output_file": records, "dupe_factor": 1}
-            made |= {"vocab_file": model / "vocab.txt", "objective": objective}
+            text.write_text("".join(taken), "utf-8")
+            made = {"input_file": text, "output_file": records, "objective": objective}
+            made |= {"vocab_file": model / "vocab.txt"}
+            made |= {"dupe_factor": math.ceil(_RECORDS / len(taken))}
             runner.call("data_prep/create_pretraining_data.py", made)
         if name == WORDS:
             pretrain(records, model, WORK / "head", head)  # both begin with it
