@@ -9,11 +9,12 @@ phrases of about the same length of other ads for each segment; scored on the 81
 phrase and nine of other products. Weights of 12 layers x 384, one epoch of the rows.
 "unk" reads the slot as bert-ad does, "mask" as [MASK]; "masked words" and "infill"
 begin with weights pretrained on the 7,989 ads of those rows, or on rows of their
-infill.txt, for the same number of steps. "nothing" is no ranker: the pretrained model scores each phrase between its neighbours by
-pseudo-perplexity, on the first 400 groups. A row takes ten minutes, the one of 40,000
-rows up to an hour, each pretraining half an hour on two idle cores of AMD EPYC that
-multiply in bfloat16. It may be killed at any time: the same command goes on. Results
-are appended to benchmarks/results/slot_ranking.json. Needs ../shared.
+infill.txt, for the same number of steps. "nothing" is no ranker: the pretrained model
+scores each phrase between its neighbours by pseudo-perplexity, on the first 400 groups.
+A row takes ten minutes, the one of 40,000 rows up to an hour, each pretraining half an
+hour on two idle cores of AMD EPYC that multiply in bfloat16. It may be killed at any
+time: the same command goes on. Results are appended to
+benchmarks/results/slot_ranking.json. Needs ../shared.
 """
 
 from __future__ import annotations
