@@ -27,6 +27,7 @@ class CheckedSet(NamedTuple):
     unknown: int  # the id of [UNK]
     labelled: bool = True
     examples: Sequence[Example] = ()  # of the rows, where they are at hand
+    has_slots: bool = False  # the longest run of [UNK] in a row is the slot of an ad
 
     def locations(self, rows: np.ndarray) -> str:
         """file:line of the first few of these rows, and how many more lines there are.
@@ -54,11 +55,13 @@ class CheckedSet(NamedTuple):
 
     @property
     def unknown_share(self) -> float:
-        """The share of [UNK] among all tokens except [CLS] and [SEP]."""
+        """The share of [UNK] among all tokens except [CLS], [SEP] and slots of ads."""
         unknown = count = 0
         for ids, is_text in self._tokens():
-            count += int(np.sum(is_text))
-            unknown += int(np.sum(ids.values == self.unknown))
+            is_unknown = ids.values == self.unknown
+            of_slots = _longest_runs(is_unknown, ids.offsets) if self.has_slots else 0
+            count += int(np.sum(is_text) - np.sum(of_slots))
+            unknown += int(np.sum(is_unknown) - np.sum(of_slots))
         return unknown / count if count else 0.0
 
     @property
@@ -80,6 +83,19 @@ class CheckedSet(NamedTuple):
             # Every row begins with [CLS] and ends with [SEP].
             special = ids.values[ids.offsets[0]], ids.values[ids.offsets[1] - 1]
             yield ids, ~np.isin(ids.values, special)
+
+
+def _longest_runs(flags: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The length of the longest run of True in each row: int64 [R].
+
+    flags: bool, those of all rows; the last of each row is False.
+    """
+    edges = np.flatnonzero(np.diff(flags, prepend=False, append=False))
+    starts, ends = edges[::2], edges[1::2]
+    longest = np.zeros(len(offsets) - 1, np.int64)
+    rows = np.searchsorted(offsets, starts, "right") - 1
+    np.maximum.at(longest, rows, ends - starts)
+    return longest
 
 
 class LabelIssue(NamedTuple):

@@ -99,7 +99,12 @@ class TaskDataset:
                 features, _ = self.read(split, source)
                 unknown = self.model.required_tokenizer.unk_id
                 sets[split] = data_checks.CheckedSet(
-                    split, path, features, unknown=unknown, labelled=source.labelled
+                    split,
+                    path,
+                    features,
+                    unknown=unknown,
+                    labelled=source.labelled,
+                    has_slots=self.files.has_slots,
                 )
         label_warnings = functools.partial(self.family.warnings, files=self.files)
         return data_checks.warnings(sets, label_warnings)

@@ -165,6 +165,18 @@ def test_the_share_of_unknown_tokens_of_pairs(words):
     assert one.unknown_share == pytest.approx(2 / 6)
 
 
+def test_the_slot_of_an_ad_is_not_unknown(words):
+    """Of b z a z z z, a z z [SEP] b and a b, without the longest runs: 1 of 7."""
+    pairs = [("b z", "a z z z"), ("a z z", "b"), ("a", "b")]
+    examples = [Example(str(n), *pair, "no", n) for n, pair in enumerate(pairs)]
+    features = task.featurise(
+        examples, words, LABELS, max_seq_length=16, truncation="head", head_tokens=0
+    )
+    one = data_checks.CheckedSet("train", "train.tsv", features, unknown=words.unk_id)
+    assert one.unknown_share == pytest.approx(6 / 12)
+    assert one._replace(has_slots=True).unknown_share == pytest.approx(1 / 7)
+
+
 def test_the_share_of_unknown_tokens_of_segments(words):
     """Each segment has a [CLS] and a [SEP]: 3 of 8 words."""
     text = "a z a b a z b z"
