@@ -87,7 +87,7 @@ MUTANTS = [
            _BLANKS),
     Mutant("emoji touch words", "text/words.py",
            "if not wide or unicodedata.category(char) in _PICTURES:", "if not wide:",
-           f"{_BLANKS} tests/text/test_words.py"),
+           "text/test_words.py"),
     Mutant("ideographs have blanks", "text/words.py",
            "wide = bool(char) and unicodedata.east_asian_width(char) in _WIDE", "wide = False",
            _BLANKS),

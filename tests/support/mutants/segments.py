@@ -71,7 +71,7 @@ MUTANTS: list[Mutant] = [
            "tf.maximum(tf.reduce_max(lengths), 2)", "tf.reduce_max(lengths)",
            f"{_WHOLE} exports_read"),
     Mutant("special tokens of segments count as words", "tasks/data_checks.py",
-           "count += int(np.sum(is_text))",
+           "count += int(np.sum(is_text) - np.sum(of_slots))",
            "count += len(ids.values) - 2 * (len(ids.offsets) - 1)",
            "tasks/classification/test_data_checks.py of_segments"),
     Mutant("memory is that of one segment", "runs/memory.py",
