@@ -1,8 +1,10 @@
 """Trains a transformers model with torch, with the settings of transformers' Trainer.
 
-Rows grouped by length, AdamW without weight decay of biases and norms, gradient
-clipping, warm-up and linear decay. Trainer itself needs accelerate. This may be killed
-at any time, and continues, with the same random numbers, from what it has saved.
+Rows in random order, AdamW without weight decay of biases and norms, gradient clipping,
+warm-up and linear decay. (Rows grouped by length, which Trainer offers, learn less
+where labels go with lengths: its batches come sorted from long to short.) Trainer
+itself needs accelerate. This may be killed at any time, and continues, with the same
+random numbers, from what it has saved.
 """
 
 from __future__ import annotations
@@ -13,9 +15,12 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bert_mgpu.training import schedule
 
 DECAY, CLIP = 0.01, 1.0
+_LOGGED = 10  # steps
 
 
 class Plan(NamedTuple):
@@ -43,27 +48,23 @@ def _optimizer(model: Any, rate: float) -> Any:
 
 def train(
     model: Any,
-    lengths: Sequence[int],
+    rows: int,
     collate: Callable[[Sequence[int]], dict[str, Any]],
     *,
     plan: Plan,
 ) -> Any:
     """The model after plan.steps.
 
-    lengths: of all rows, in tokens; collate: row numbers -> the model's inputs, labels
-    included.
+    rows: their number; collate: row numbers -> the model's inputs, labels included.
     """
     import torch
-    from transformers.trainer_pt_utils import LengthGroupedSampler
 
     torch.manual_seed(plan.seed)
     model = model.train()
-    order = LengthGroupedSampler(
-        plan.batch,
-        lengths=[*lengths],
-        generator=torch.Generator().manual_seed(plan.seed),
+    drawn = torch.Generator().manual_seed(plan.seed)
+    numbers = itertools.chain.from_iterable(
+        torch.randperm(rows, generator=drawn).tolist() for _ in itertools.count()
     )
-    numbers = itertools.chain.from_iterable(order for _ in itertools.count())
     optimizer, first = _optimizer(model, plan.rate), 0
     plan.saved.parent.mkdir(parents=True, exist_ok=True)
     if plan.saved.exists():
@@ -75,7 +76,7 @@ def train(
         for _ in itertools.islice(numbers, first * plan.batch):  # already trained on
             pass
     low = plan.precision != "float32"
-    kind = getattr(torch, plan.precision)
+    kind, losses = getattr(torch, plan.precision), []
     for step in range(first, plan.steps):
         for group in optimizer.param_groups:
             group["lr"] = schedule.learning_rate(
@@ -88,6 +89,10 @@ def train(
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
+        losses.append(loss.item())
+        if len(losses) == _LOGGED:
+            print(f"step {step + 1}/{plan.steps}  loss {np.mean(losses):.4f}")
+            losses = []
         if (step + 1) % plan.saved_every == 0:
             state = {"step": step + 1, "dropout": torch.get_rng_state()}
             state |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}

@@ -7,8 +7,8 @@ Trains with the 3,219 questions of cmrc2018's dev set and scores its trial set, 
 windows of 384 tokens that begin every 256, one epoch in bfloat16. Each row is a
 training of 30 to 65 minutes on two idle cores of AMD EPYC that multiply in bfloat16: by
 run_squad_mgpu.py, or by transformers' BertForQuestionAnswering in a loop of torch with
-the settings of its Trainer. Both have the same windows, grouped by length, the same
-steps and learning rates, and begin with the same weights, the head included; the
+the settings of its Trainer. Both have the same windows in random order, the same steps
+and learning rates, and begin with the same weights, the head included; the
 answers are chosen from the logits of both by the same code. It may be killed at any
 time: the same command goes on. Results are appended to
 benchmarks/results/answers_quality.json. Needs ../shared (data and weights).
@@ -173,7 +173,7 @@ def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
     )
     trained = torch_training.train(
         transformers.AutoModelForQuestionAnswering.from_pretrained(folder),
-        sets.train.lengths.tolist(),
+        len(sets.train),
         functools.partial(_padded, sets.train),
         plan=plan,
     )

@@ -6,8 +6,8 @@
 2,000 rows of four sets of real_data.py train, 2,000 others are scored; rows of at most
 128 tokens, three epochs, bfloat16. Trained by run_classifier_mgpu.py with its default
 optimizer and with AdamW, and by transformers' BertForSequenceClassification in a loop
-of torch with the settings of its Trainer: the same rows grouped by length, the same
-steps and rates, and the same first weights, the head included. A row takes two to
+of torch with the settings of its Trainer: the same rows in random order, the same steps
+and rates, and the same first weights, the head included. A row takes two to
 eight minutes on two idle cores of AMD EPYC that multiply in bfloat16. Results are
 appended to
 benchmarks/results/learning_quality.json. Needs ../shared, and what `make parity`
@@ -168,7 +168,7 @@ def theirs(row: Row, run: FinetuningRun, folder: pathlib.Path) -> tuple[float, i
     )
     model = torch_training.train(
         transformers.AutoModelForSequenceClassification.from_pretrained(folder),
-        train.lengths.tolist(),
+        len(train),
         functools.partial(_padded, train),
         plan=plan,
     )

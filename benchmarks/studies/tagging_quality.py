@@ -226,7 +226,7 @@ def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
     model = transformers.AutoModelForTokenClassification.from_pretrained(folder)
     trained = torch_training.train(
         model,
-        sets.train.lengths.tolist(),
+        len(sets.train),
         functools.partial(_padded, sets.train),
         plan=plan,
     )
