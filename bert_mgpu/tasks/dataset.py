@@ -91,21 +91,15 @@ class TaskDataset:
     def warnings(self) -> list[str]:
         """A line for each likely mistake in rows that can be read."""
         sets: dict[str, data_checks.CheckedSet] = {}
+        unknown, slots = self.model.required_tokenizer.unk_id, self.files.has_slots
         for split in self.needed:
             source = self._source(split)
             path = str(source.path)
             seen = path in (checked.path for checked in sets.values())
             if not (seen and split in self.predicted):  # dev stands in for test
                 features, _ = self.read(split, source)
-                unknown = self.model.required_tokenizer.unk_id
-                sets[split] = data_checks.CheckedSet(
-                    split,
-                    path,
-                    features,
-                    unknown=unknown,
-                    labelled=source.labelled,
-                    has_slots=self.files.has_slots,
-                )
+                rows = data_checks.CheckedSet(split, path, features, unknown=unknown)
+                sets[split] = rows._replace(labelled=source.labelled, has_slots=slots)
         label_warnings = functools.partial(self.family.warnings, files=self.files)
         return data_checks.warnings(sets, label_warnings)
 
