@@ -26,7 +26,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks import pairs, runner
@@ -50,7 +50,7 @@ WRITTEN: Variants = {
     "2 rounds": {"fill_rounds": 2},
     "1 round": {"fill_rounds": 1},
     "words of the input": {"insert_from": "input"},
-    "best of 3 drafts": {"num_candidates": 3},
+    "best of 5 drafts": {"num_candidates": 5},
 }
 PLAIN: Variants = {"4 rounds": {}}
 KEPT: Variants = {
@@ -58,6 +58,7 @@ KEPT: Variants = {
 }
 _WHOLE = 0.3  # share of utterance_mixed whose texts are already complete
 _SCORED = 2000  # pairs
+_SAMPLE = 10  # texts of each variant, kept beside its scores
 
 
 class Data(NamedTuple):
@@ -90,7 +91,9 @@ def planned() -> list[Row]:
     return [main[0], *others, *main[1:]]
 
 
-TABLE = Table(RESULTS / "rewriting_quality.json", planned(), ("scores", "seconds"))
+TABLE = Table(
+    RESULTS / "rewriting_quality.json", planned(), ("scores", "sample", "seconds")
+)
 
 
 def mixed() -> dict[str, list[pairs.Pair]]:
@@ -201,14 +204,22 @@ def start_of(data: Data) -> dict[str, Any]:
     return {"init_checkpoint": WORK / "heads" / head}
 
 
+def scored_pairs(data: Data) -> list[pairs.Pair]:
+    with (WORK / data.pairs / "dev.jsonl").open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
 def scores(data: Data, texts: list[str]) -> dict[str, float]:
-    """Exact matches, BLEU-4 (of characters in Chinese), SARI and changed texts."""
+    """Exact matches, BLEU-4 (of characters in Chinese), SARI and changed texts.
+
+    Where some sources are complete, also the share of them that are left alone, and the
+    exact matches and the recall of edits (by characters) of the others.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
     from bert_mgpu.tasks.rewriting import metrics
 
-    with (WORK / data.pairs / "dev.jsonl").open(encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+    rows = scored_pairs(data)
     sources, targets = ([row[key] for row in rows] for key in ("source", "target"))
     if data.lower:
         texts, sources, targets = (
@@ -224,14 +235,38 @@ def scores(data: Data, texts: list[str]) -> dict[str, float]:
         "sari": statistics.mean(metrics.text_sari(*triple) for triple in triples),
         "changed": 100 * statistics.mean(map(str.__ne__, texts, sources)),
     }
-    whole = [t for t, s, to in zip(texts, sources, targets, strict=True) if s == to]
-    alone = [s for s, to in zip(sources, targets, strict=True) if s == to]
-    if len(whole) > 100:  # rows that are complete and should be left alone
-        found["left_alone"] = 100 * statistics.mean(map(str.__eq__, whole, alone))
-        part = [pair for pair in zip(texts, targets, sources, strict=True)
-                if pair[1] != pair[2]]  # fmt: skip
-        found["exact_others"] = 100 * statistics.mean(t == to for t, to, _ in part)
+    rest = [
+        own for own in zip(sources, texts, targets, strict=True) if own[0] != own[2]
+    ]
+    if complete := len(rows) - len(rest):
+        alone = sum(
+            a == b == c for a, b, c in zip(sources, texts, targets, strict=True)
+        )
+        found["left_alone"] = 100 * alone / complete
+        found["exact_others"] = 100 * statistics.mean(
+            said == to for _, said, to in rest
+        )
+        found["recall"] = recall(rest)
     return {key: round(value, 2) for key, value in found.items()}
+
+
+def recall(triples: Sequence[tuple[str, str, str]]) -> float:
+    """The share of edits from source to target that the written texts have, in %."""
+    from bert_mgpu.tasks.rewriting import metrics
+    from bert_mgpu.text import edits
+
+    made = []
+    for place in (1, 2):
+        codes = [([*map(ord, own[0])], [*map(ord, own[place])]) for own in triples]
+        made.append([edits.token_edits(own) for own in edits.edits_of(codes)])
+    return metrics.edit_scores(*made)[1]
+
+
+def sample(data: Data, texts: list[str]) -> list[pairs.Pair]:
+    """Pairs drawn by a seed, with what is written for them."""
+    rows = scored_pairs(data)
+    drawn = sorted(random.Random(1).sample(range(len(rows)), _SAMPLE))
+    return [rows[number] | {"written": texts[number]} for number in drawn]
 
 
 def work(row: Row) -> Row:
@@ -251,25 +286,24 @@ def work(row: Row) -> Row:
     }
     runner.call("run_classifier_mgpu.py", flags)
     trained = round(time.time() - began)
-    found = {"copied": scores(data, copied(data))}
-    for variant, own in data.variants.items():
+    found = {"copied": scores(data, [pair["source"] for pair in scored_pairs(data)])}
+    drawn = {}
+    # Other ways of writing are compared on the model of one seed.
+    variants = data.variants if row["seed"] == 1 else PLAIN
+    for variant, own in variants.items():
         asked = {"output_dir": output, "do_predict": True, "predict_batch_size": 64}
         asked |= {"predict_file": WORK / data.pairs / "dev.jsonl", **own}
         runner.call("run_classifier_mgpu.py", asked)
         texts = (output / "predict.txt").read_text("utf-8").split("\n")[:-1]
-        found[variant] = scores(data, texts)
+        found[variant], drawn[variant] = scores(data, texts), sample(data, texts)
     shutil.copytree(output, WORK / "kept" / runner.name_of(row), dirs_exist_ok=True)
     shutil.rmtree(output)
-    return row | {"scores": found, "seconds": trained}
-
-
-def copied(data: Data) -> list[str]:
-    with (WORK / data.pairs / "dev.jsonl").open(encoding="utf-8") as file:
-        return [json.loads(line)["source"] for line in file]
+    return row | {"scores": found, "sample": drawn, "seconds": trained}
 
 
 def table() -> Iterator[str]:
-    names = ("exact", "bleu4", "sari", "changed", "left_alone", "exact_others")
+    names = ("exact", "bleu4", "sari", "changed")
+    names += ("left_alone", "exact_others", "recall")
     yield f"| data | written | {' | '.join(names)} | seeds |"
     yield f"|{'---|' * (len(names) + 3)}"
     for name, data in DATA.items():
@@ -277,7 +311,7 @@ def table() -> Iterator[str]:
         for variant in ("copied", *data.variants) if found else ():
             cells = []
             for key in names:
-                rows = [result["scores"][variant] for result in found]
+                rows = [result["scores"].get(variant, {}) for result in found]
                 values = [row[key] for row in rows if key in row]
                 if not values:
                     cells.append("-")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import collections
 import json
+import random
 import shutil
 import statistics
 import time
@@ -30,11 +31,12 @@ from benchmarks.studies import slot_ranking
 
 WORK = ROOT / "build" / "slot_filling"
 SLOT = "[SLOT]"
+_SAMPLE = 10  # ads, kept beside the scores
 SCORES = ("repeats", "true_repeats", "character_f1", "preferred")
 TABLE = Table(
     RESULTS / "slot_filling.json",
     [{"rounds": rounds, "seed": 1} for rounds in (4, 1)],
-    (*SCORES, "seconds"),
+    (*SCORES, "sample", "seconds"),
 )
 
 
@@ -106,7 +108,18 @@ def work(row: Row) -> Row:
         "preferred": preferred(written),
     }
     rounded = {name: round(value, 4) for name, value in found.items()}
-    return row | rounded | {"seconds": round(time.time() - began)}
+    drawn = random.Random(1).sample(
+        [*zip(slot_ranking.slots(), written, strict=True)], _SAMPLE
+    )
+    sample = [
+        {
+            "ad": slot_ranking.with_slot(group, SLOT),
+            "phrase": group["phrase"],
+            "written": fill,
+        }
+        for group, fill in drawn
+    ]
+    return row | rounded | {"sample": sample, "seconds": round(time.time() - began)}
 
 
 def table() -> Iterator[str]:
