@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.support import ranked, rewriting
 from tests.support.marks import rarely
 from tests.support.paths import ROOT
 from tests.support.runs import assert_refused, assert_same_run, tree
@@ -43,6 +44,27 @@ def test_seeds_are_runs_of_their_own_and_are_summed_up(tiny, inside, tmp_path):
     code, _, err = inside(tiny.flags(out, **flags))  # all of them are done
     assert code == 0 and err.count("nothing left to train") == 3
     assert tree(out) == before
+
+
+@pytest.mark.parametrize("metric", ["mrr", "sari"])
+def test_scores_of_groups_and_rewritings_are_summed_up(tiny, inside, tmp_path, metric):
+    """Each seed also predicts in its own folder, and is what it is alone."""
+    data = tmp_path / "data"
+    if metric == "mrr":
+        ranked.write(data, {"train": ranked.small(8, 1), "dev": ranked.small(6, 2)})
+    else:
+        rewriting.write_task(data, counts=(16, 6, 4))
+    flags = {**FLAGS, "data_dir": data, "num_train_epochs": 1, "do_predict": True}
+    code, _, err = inside(tiny.flags(tmp_path / "out", "mine", seeds=2, **flags))
+    assert code == 0, err
+    assert inside(tiny.flags(tmp_path / "alone", "mine", seed=43, **flags))[0] == 0
+    assert_same_run(tmp_path / "alone", tmp_path / "out" / "seed-43")
+    folders = [tmp_path / "out" / f"seed-{seed}" for seed in (42, 43)]
+    found = [scores(folder / "eval_results.txt")[metric] for folder in folders]
+    summary = json.loads((tmp_path / "out" / "seeds.json").read_text())
+    reported = summary["scores"]["dev"][metric]
+    assert reported["mean"] == pytest.approx(statistics.fmean(found))
+    assert f"{metric} {reported['mean']:.4f} ± " in " ".join(err.split())
 
 
 def test_seeds_see_the_same_rows(tiny, inside, tmp_path):

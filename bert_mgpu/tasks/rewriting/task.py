@@ -47,7 +47,7 @@ from bert_mgpu.text.tokenization import Tokenizer
 TAG_LOSS, MASKED_LOSS = "tag_loss", "masked_lm_loss"
 _NEW_HEAD_WARNING = (
     "a random masked-word head: what it writes starts from noise: train it first on"
-    " unlabelled text (docs/pretraining.md, the stage of the head), then pass that"
+    " unlabelled text (docs/pretraining.md, In short), then pass that"
     " output_dir as --init_checkpoint"
 )
 _HIDDEN = -1e30  # the logit of what is never written

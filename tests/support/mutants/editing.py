@@ -121,4 +121,7 @@ MUTANTS = [
            '"zh" if chars[True] > chars[False] else "13a"', '"13a"', f"{_SCORES} bleu"),
     Mutant("a text of two lines counts as such in BLEU", "tasks/rewriting/metrics.py",
            "[on_one_line(text)[0] for text in texts]", "[*texts]", f"{_SCORES} bleu"),
+    Mutant("nothing is said of a random word head", "tasks/rewriting/task.py",
+           "{params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}", "{}",
+           "end_to_end/rewriting/test_training.py towers"),
 ]
