@@ -55,7 +55,10 @@ def test_four_towers_are_one_batch(flags, inside, tmp_path):
         changed |= {"do_train": True, "log_steps": 1, "max_train_steps": 12}
         code, _, err = inside(flags(out, **changed))
         assert code == 0, err
-        assert "WARNING a random masked-word head: what it writes starts from noise" in " ".join(err.split())
+        assert (
+            "WARNING a random masked-word head: what it writes starts from noise"
+            in " ".join(err.split())
+        )
         lines = [json.loads(line) for line in (out / "metrics.jsonl").open()]
         losses.append([(line["tag_loss"], line["masked_lm_loss"]) for line in lines])
     assert len(losses[0]) > 10
