@@ -30,7 +30,8 @@ def main(path: str, output_dir: str) -> None:
     said = (out / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
     count = len(lines)
     print(f"\nThree of the {count} texts of {path}:")
-    for number in range(count // 6, count, count // SHOWN + 1):
+    for part in range(SHOWN):
+        number = (2 * part + 1) * count // (2 * SHOWN)  # the middle of each third
         label, _, text = lines[number].partition("\t")
         found = json.loads(said[number])
         share = found["probabilities"][found["label"]]
