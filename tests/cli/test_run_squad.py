@@ -6,12 +6,15 @@ import pathlib
 
 import pytest
 
-from bert_mgpu.checkpoints import run_folder
+from bert_mgpu.checkpoints import google_read, run_folder
 from bert_mgpu.cli import run_squad
 from bert_mgpu.config import base, parsing
 from bert_mgpu.config.squad import SquadConfig
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.model import params
+from bert_mgpu.model.config import BertConfig
 from tests.support import questions
+from tests.support.tiny import edit_config
 
 # Those of run_squad.py but for its TPUs; None is not given.
 DEFAULTS = {
@@ -116,9 +119,56 @@ def test_a_model_keeps_that_questions_may_have_no_answer(name):
         assert not run_squad.as_google(own).version_2_with_negative
 
 
+# Google's README, letter by letter but for the folders, and the TPU of version 2.0.
+_COMMAND = """
+--vocab_file=MODEL/vocab.txt --bert_config_file=MODEL/bert_config.json
+--init_checkpoint=MODEL/bert_model.ckpt --do_train=True
+--train_file=DATA/train-v{}.json --do_predict=True --predict_file=DATA/dev-v{}.json
+--train_batch_size={} --learning_rate=3e-5 --num_train_epochs=2.0
+--max_seq_length=384 --doc_stride=128 --output_dir=OUT/squad_base/
+"""
+SQUAD_1 = _COMMAND.format(1.1, 1.1, 12)
+SQUAD_2 = _COMMAND.format("2.0", "2.0", 24) + "--version_2_with_negative=True"
+SQUAD_2_THRESHOLD = SQUAD_2.replace("do_train=True", "do_train=False").replace(
+    "--train_batch", "--null_score_diff_threshold=-1.5 --train_batch"
+)
+
+
+@pytest.mark.parametrize(
+    ("commands", "batch"), [([SQUAD_1], 12), ([SQUAD_2, SQUAD_2_THRESHOLD], 24)]
+)
+def test_googles_commands_letter_by_letter(work, started, tmp_path, commands, batch):
+    edit_config(work, max_position_embeddings=384)
+    config = BertConfig.from_json_file(work.model / "bert_config.json")
+    weights = params.initialize(params.bert_specs(config), 0.3, seed=1)
+    google_read.write(work.model / "bert_model.ckpt", weights)
+    version = "1.1" if batch == 12 else "2.0"
+    for part, seed in (("train", 1), ("dev", 2)):
+        value = questions.small(24, seed, 0.4 * (batch == 24))
+        (tmp_path / f"{part}-v{version}.json").write_text(json.dumps(value))
+    for number, command in enumerate(commands):
+        for name, folder in (
+            ("MODEL", work.model),
+            ("DATA", tmp_path),
+            ("OUT", tmp_path),
+        ):
+            command = command.replace(f"={name}/", f"={folder}/")
+        code, _, err = started(run_squad.main, [*command.split(), "--xla=off"])
+        assert code == 0, err
+        out = tmp_path / "squad_base"
+        assert len(json.loads((out / "predictions.json").read_text())) == 24
+        assert (out / "nbest_predictions.json").exists()
+        assert (out / "null_odds.json").exists() == (batch == 24)
+        if number == 0:
+            assert f"training  steps 1 to {48 // batch}," in err
+            assert (out / f"model.ckpt-{48 // batch}.index").exists()
+
+
 @pytest.mark.parametrize("negative", [False, True])
-def test_googles_commands(tiny, started, tmp_path, negative):
-    """Those of its README, on drawn data; a second one predicts with a threshold."""
+def test_answers_are_learnt_and_predicted_with_a_threshold(
+    tiny, started, tmp_path, negative
+):
+    """On shorter rows a model learns; a second command predicts with a threshold."""
     version = "v2.0" if negative else "v1.1"
     for part, seed in (("train", 1), ("dev", 2)):
         value = questions.small(48, seed, 0.4 * negative)

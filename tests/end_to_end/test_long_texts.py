@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import bert_mgpu
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.cli import convert
 from tests.support.processes import process
 from tests.support.runs import assert_refused
 from tests.support.tiny import BAD, GOOD, OTHER, TASK_JSON, edit_config
@@ -230,6 +231,23 @@ def test_exports_read_long_texts(trained_on, tiny, data, inside, tmp_path):
     np.testing.assert_allclose(predicted(out)[1], predicted(folder)[1], atol=2e-6)
 
 
+def test_a_model_of_segments_is_converted(trained_on, data, inside, tiny, tmp_path):
+    """With the query of its attention in Google's names; not for transformers."""
+    folder, google = trained_on()[0], tmp_path / "google"
+    given = [f"--init_checkpoint={folder}"]
+    assert convert.main([*given, f"--export_google={google}"]) == 0
+    query = "segments/query"
+    np.testing.assert_array_equal(
+        google_read.read(google)[query], google_read.read(folder)[query]
+    )
+    assert convert.main([*given, f"--export_hf={tmp_path / 'hf'}"]) == 2
+    flags = LONG | NO_FILES | {"init_checkpoint": google, "do_predict": True}
+    flags["data_dir"] = data
+    code, _, err = inside(tiny.flags(tmp_path / "out", "own", **flags))
+    assert code == 0, err
+    assert predicted(tmp_path / "out")[0] == predicted(folder)[0]
+
+
 def test_another_pooling_or_cached_segments_are_not_used(
     trained_on, tiny, data, inside, tmp_path
 ):
@@ -284,3 +302,34 @@ def test_what_does_not_fit_is_refused(work, expect_refused, task, changed, fragm
         changed, task = {}, "ner"
         shutil.move(work.data("own"), work.data("ner"))
     expect_refused(work, fragment, task=task, **LONG | changed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "score"),
+    [
+        ("multi", {"no": "any", "yes": "any,good"}, "micro_f1"),
+        ("regression", {"no": "-1", "yes": "1"}, "pearson"),
+    ],
+)
+def test_several_labels_and_numbers(tiny, data, inside, tmp_path, kind, labels, score):
+    folder = shutil.copytree(data, tmp_path / "data")
+    for path in folder.glob("*.tsv"):
+        rows = [line.split("\t") for line in path.read_text().splitlines()]
+        text = "".join(f"{labels[label]}\t{words}\n" for label, words in rows)
+        path.write_text(text)
+    (folder / "task.json").write_text(json.dumps(TASK_JSON | {"type": kind}))
+    stages = {"do_train": True, "do_eval": True, "do_predict": True}
+    out = tmp_path / "out"
+    flags = LONG | LEARNS | stages | {"data_dir": folder}
+    code, _, err = inside(tiny.flags(out, "own", **flags))
+    assert code == 0, err
+    lines = (out / "eval_results.txt").read_text().splitlines()
+    found = dict(line.split(" = ") for line in lines)
+    assert float(found[score]) > 0.9, found
+    with bert_mgpu.load(out) as model:
+        text = (folder / "test.tsv").read_text().splitlines()[0].split("\t")[1]
+        record = model.predict(text).record
+    line = json.loads((out / "predictions.jsonl").read_text().splitlines()[0])
+    assert record and {*record} <= {*line}
+    for name in ("labels", "value"):
+        assert record.get(name) == pytest.approx(line.get(name), abs=1e-5)

@@ -6,7 +6,7 @@ In a process of its own, since the package defines absl flags. FOLDER/request.js
 `data` (a file of SQuAD's form), vocab_file, flags, and what to do: "features" writes
 FOLDER/features.json, a list of windows by question, "predictions" takes
 FOLDER/logits.npz, the logits of all windows in their order, and writes the files of
-run_squad.py.
+run_squad.py, and seconds.json, the processor time of each of `runs` (1).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 from typing import Any
 
 from tests.support.paths import ROOT
@@ -89,19 +90,20 @@ def main(folder: pathlib.Path) -> None:
         for index, one in enumerate(features)
     ]
     names = ("predictions.json", "nbest_predictions.json", "null_odds.json")
-    import time
-
-    began = time.perf_counter()
-    run_squad.write_predictions(
-        examples,
-        features,
-        results,
-        flags.FLAGS.n_best_size,
-        flags.FLAGS.max_answer_length,
-        flags.FLAGS.do_lower_case,
-        *(str(folder / name) for name in names),
-    )
-    (folder / "seconds.json").write_text(json.dumps(time.perf_counter() - began))
+    seconds = []
+    for _ in range(request.get("runs", 1)):
+        began = time.process_time()
+        run_squad.write_predictions(
+            examples,
+            features,
+            results,
+            flags.FLAGS.n_best_size,
+            flags.FLAGS.max_answer_length,
+            flags.FLAGS.do_lower_case,
+            *(str(folder / name) for name in names),
+        )
+        seconds.append(time.process_time() - began)
+    (folder / "seconds.json").write_text(json.dumps(seconds))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.support.hostile_rows import check
+from tests.tasks.span_qa.test_dataset import examples_of
 
 CONTEXT = "the sun of joy"
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -179,12 +180,15 @@ def test_settings(tmp_path, tiny, inside, name):
 
 
 def test_a_context_of_ten_megabytes(tmp_path, tiny, inside):
-    """It is read; the answer far behind it is found."""
+    """It is read, with the answer far behind it; so is a fault."""
     long = "the of " * 1_500_000 + "sun"
     start = len(long) - 3
     value = nested(question(answers=[at("sun", start)]), context=long)
     wrong = nested(question(answers=[at("sun", "x")]), context=long)
-    assert len(json.dumps(value)) > 10**7
+    (tmp_path / "long.json").write_text(json.dumps(value))
+    assert (tmp_path / "long.json").stat().st_size > 10**7
+    (example,) = examples_of(tmp_path / "long.json")
+    assert example.label.span == (start, start + 3) and not example.label.misplaced
     check(
         tmp_path, tiny, inside, (*squad(wrong), "answer_start is 'x'"), {"type": "qa"}
     )
