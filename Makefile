@@ -52,7 +52,7 @@ demo: .venv/.demo  ## a small BERT on real news with two towers: 3 to 6 minutes 
 	$(BIN)/python run_classifier_mgpu.py --task_name=bbc --data_dir=demo \
 	  --init_checkpoint=demo/model --output_dir=demo/output --n_gpus=2 \
 	  --do_train=true --do_eval=true --do_predict=true \
-	  --train_batch_size=8 --learning_rate=1e-4 --num_train_epochs=2 \
+	  --train_batch_size=8 --num_train_epochs=2 \
 	  --max_seq_length=128
 	@$(BIN)/python examples/show_predictions.py demo/test.tsv demo/output
 

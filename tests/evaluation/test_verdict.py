@@ -1,6 +1,7 @@
 """The top of report.html."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -96,3 +97,7 @@ def test_what_it_was_made_of(facts, tmp_path, lower, best):
                   "train 7, dev 3", "of 3 evaluations",
                   f"eval_accuracy {best[0]:.4f} at step {best[1]}"):  # fmt: skip
         assert words in page, words
+    run["flags"]["init_checkpoint"] = str(pathlib.Path.cwd() / "some" / "model")
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    page = verdict.html_of(facts(lower_is_better=lower), [evaluated()])
+    assert "a model, from some/model<" in page
