@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import pathlib
 import queue
+import statistics
 import subprocess
 import sys
 import threading
@@ -55,6 +57,15 @@ def scores(output_dir: pathlib.Path) -> dict[str, float]:
     text = (output_dir / "eval_results.txt").read_text()
     pairs = (line.split(" = ") for line in text.splitlines())
     return {name: float(value) for name, value in pairs}
+
+
+def mean_and_error(values: Sequence[float], digits: int) -> str:
+    """The mean and, of several values, its standard error."""
+    mean = f"{statistics.mean(values):.{digits}f}"
+    if len(values) == 1:
+        return mean
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return f"{mean} ± {error:.{digits}f}"
 
 
 def call(script: str, flags: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
     python -m benchmarks.speed.best_answers [--runs=5]
 
 All questions of cmrc2018's dev set (7,717 windows of 384 tokens, one every 128), drawn
-logits: from these to the contents of predictions.json and nbest_predictions.json, by
+logits: from these to predictions.json and nbest_predictions.json, by
 google-research/bert's `write_predictions` and by ours. Processor time, since each is a
 single thread of Python and numpy; medians. Needs ../shared, and what `make test`
 installs.
@@ -63,32 +63,39 @@ def drawn_logits(rows: Features) -> Ragged:
 
 
 def ours(
-    examples: list[Example], rows: Features, logits: Ragged, runs: int
+    folder: pathlib.Path,
+    examples: list[Example],
+    rows: Features,
+    logits: Ragged,
+    *,
+    runs: int,
 ) -> list[float]:
-    """The processor seconds of each run."""
+    """The processor seconds of each run, which writes to the folder."""
     seconds = []
     for _ in range(runs):
         began = time.process_time()
         scored = AnsweredSet({"logits": logits}, rows, lambda: examples, choice=_CHOICE)
         made = predictions.decide(scored).files
+        for name, parts in made.items():
+            (folder / name).write_text("".join(parts), "utf-8")
         seconds.append(time.process_time() - began)
         assert len(json.loads(made["predictions.json"][0])) == len(examples)
     return seconds
 
 
-def googles(rows: Features, logits: Ragged, runs: int) -> list[float]:
+def googles(
+    folder: pathlib.Path, rows: Features, logits: Ragged, *, runs: int
+) -> list[float]:
     """The processor seconds of each run, in a process of its own."""
     padded = np.full((len(rows), _LENGTH, 2), -1e4, np.float32)
     padded[np.arange(_LENGTH) < rows.lengths[:, None]] = logits.values
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        arrays = {str(index): one for index, one in enumerate(padded)}
-        np.savez(folder / "logits.npz", **arrays)  # type: ignore[arg-type]
-        request = {"what": "predictions", "data": str(_QUESTIONS), "runs": runs}
-        flags = {"max_seq_length": _LENGTH, "doc_stride": _STRIDE}
-        request |= {"vocab_file": str(_VOCAB), "flags": flags}
-        google_squad.ask(folder, request)
-        return json.loads((folder / "seconds.json").read_text())
+    arrays = {str(index): one for index, one in enumerate(padded)}
+    np.savez(folder / "logits.npz", **arrays)  # type: ignore[arg-type]
+    request = {"what": "predictions", "data": str(_QUESTIONS), "runs": runs}
+    flags = {"max_seq_length": _LENGTH, "doc_stride": _STRIDE}
+    request |= {"vocab_file": str(_VOCAB), "flags": flags}
+    google_squad.ask(folder, request)
+    return json.loads((folder / "seconds.json").read_text())
 
 
 def main() -> None:
@@ -99,10 +106,12 @@ def main() -> None:
     runs = parser.parse_args().runs
     examples, rows = questions()
     logits = drawn_logits(rows)
-    found = {
-        "bert_mgpu": ours(examples, rows, logits, runs),
-        "google-research/bert": googles(rows, logits, runs),
-    }
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        found = {
+            "bert_mgpu": ours(folder, examples, rows, logits, runs=runs),
+            "google-research/bert": googles(folder, rows, logits, runs=runs),
+        }
     medians = {name: statistics.median(own) for name, own in found.items()}
     ratio = medians["google-research/bert"] / medians["bert_mgpu"]
     for name, median in medians.items():

@@ -6,17 +6,17 @@
 Rows of the ads of advertisegen and taodescribe by make_rewrite_data.py, with three
 phrases of about the same length of other ads for each segment; scored on the 815 of
 2,000 groups of their dev sets whose ads have at most 100 characters, each of one right
-phrase and nine of other products. (The hit@1 of counting, 37.5 %, is of all 2,000; by
-the shares of the two sets it would have about 41 % of these.) Weights of 12 layers x
-384, one epoch of the rows. "unk" reads the slot as bert-ad does, "mask" as [MASK];
-"masked words" and "infill" begin with weights pretrained on the 7,989 ads of those
-rows, or on rows of their infill.txt, for the same number of steps. "nothing" is no
-ranker: the pretrained model scores each phrase between its neighbours by
-pseudo-perplexity, on the first 400 groups. Seeds have standard errors. A row takes ten
-minutes, the one of 40,000 rows up to an hour, each pretraining half an hour on two idle
-cores of AMD EPYC that multiply in bfloat16. It may be killed at any time: the same
-command goes on. Results are appended to benchmarks/results/slot_ranking.json. Needs
-../shared.
+phrase and nine of other products. (Counting the bigrams of train's ads has a hit@1 of
+37.5 % on all 2,000, and by the shares of the two sets about 41 % on these.) Weights of
+12 layers x 384, one epoch of the rows. "unk" reads the slot as bert-ad does, "mask" as
+[MASK]; "masked words" and "infill" begin with weights pretrained on the 7,989 ads of
+those rows, or on rows of their infill.txt, for the same number of steps. "nothing" is
+no ranker: the pretrained model scores each phrase between its neighbours by
+pseudo-perplexity, on the first 400 groups. ± is the standard error over seeds. A row
+takes ten minutes, the one of 40,000 rows up to an hour, each pretraining half an hour
+on two idle cores of AMD EPYC that multiply in bfloat16. It may be killed at any time:
+the same command goes on. Results are appended to benchmarks/results/slot_ranking.json.
+Needs ../shared.
 """
 
 from __future__ import annotations
@@ -227,11 +227,7 @@ def table() -> Iterator[str]:
         cells = []
         for name in SCORES:
             values = [result[name] for result in found]
-            spread = ""
-            if values[1:]:
-                error = statistics.stdev(values) / math.sqrt(len(values))
-                spread = f" ± {error:.4f}"  # standard error
-            cells.append(f"{statistics.mean(values):.4f}{spread}")
+            cells.append(runner.mean_and_error(values, 4))
         yield f"| {' | '.join(map(str, (*key, *cells, len(found))))} |"
 
 

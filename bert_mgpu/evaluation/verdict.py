@@ -59,10 +59,10 @@ def sentence(own: EvaluatedSet, facts: ReportFacts) -> str:
     return text + f"; for comparison: {', '.join(beside)}" * bool(beside)
 
 
-def _as_typed(path: str | None) -> str | None:
-    """An absolute path, which run.json has, from the current folder if it is in it."""
+def _from_here(path: str | None) -> str | None:
+    """A path in the current folder without that folder, unless it is the root."""
     here = pathlib.Path.cwd()
-    if path and pathlib.Path(path).is_relative_to(here):
+    if path and here != here.parent and here in pathlib.Path(path).parents:
         return str(pathlib.Path(path).relative_to(here))
     return path
 
@@ -82,7 +82,7 @@ def _facts(
         text = f"{records[-1]['step']:,} ({facts.batch})"
         yield "steps", text + (f"; {round(epochs, 1):g} epochs" if epochs else "")
     start = run.get("flags", {}).get("init_checkpoint") or facts.config.init_checkpoint
-    yield "model", f"{facts.model}, from {_as_typed(start) or 'random weights'}"
+    yield "model", f"{facts.model}, from {_from_here(start) or 'random weights'}"
     counts = {name: len(rows.first_rows) for name, rows in facts.sets.items()}
     counts |= {own.name: own.total for own in evaluated}
     yield "examples", ", ".join(f"{name} {count:,}" for name, count in counts.items())

@@ -119,6 +119,8 @@ def test_a_model_keeps_that_questions_may_have_no_answer(name):
         assert not run_squad.as_google(own).version_2_with_negative
 
 
+LISTS = ("nbest_predictions.json", "null_odds.json")
+THRESHOLD = -1.5
 # Google's README, letter by letter but for the folders, and the TPU of version 2.0.
 _COMMAND = """
 --vocab_file=MODEL/vocab.txt --bert_config_file=MODEL/bert_config.json
@@ -130,7 +132,7 @@ _COMMAND = """
 SQUAD_1 = _COMMAND.format(1.1, 1.1, 12)
 SQUAD_2 = _COMMAND.format("2.0", "2.0", 24) + "--version_2_with_negative=True"
 SQUAD_2_THRESHOLD = SQUAD_2.replace("do_train=True", "do_train=False").replace(
-    "--train_batch", "--null_score_diff_threshold=-1.5 --train_batch"
+    "--train_batch", f"--null_score_diff_threshold={THRESHOLD} --train_batch"
 )
 
 
@@ -146,7 +148,11 @@ def test_googles_commands_letter_by_letter(work, started, tmp_path, commands, ba
     for part, seed in (("train", 1), ("dev", 2)):
         value = questions.small(24, seed, 0.4 * (batch == 24))
         (tmp_path / f"{part}-v{version}.json").write_text(json.dumps(value))
+    out = tmp_path / "squad_base"
     for number, command in enumerate(commands):
+        for path in out.glob("*.json"):
+            if path.name in ("predictions.json", *LISTS):
+                path.unlink()
         for name, folder in (
             ("MODEL", work.model),
             ("DATA", tmp_path),
@@ -155,10 +161,13 @@ def test_googles_commands_letter_by_letter(work, started, tmp_path, commands, ba
             command = command.replace(f"={name}/", f"={folder}/")
         code, _, err = started(run_squad.main, [*command.split(), "--xla=off"])
         assert code == 0, err
-        out = tmp_path / "squad_base"
-        assert len(json.loads((out / "predictions.json").read_text())) == 24
+        answers = json.loads((out / "predictions.json").read_text())
+        assert len(answers) == 24
         assert (out / "nbest_predictions.json").exists()
-        assert (out / "null_odds.json").exists() == (batch == 24)
+        if batch == 24:
+            odds = json.loads((out / "null_odds.json").read_text())
+            least = THRESHOLD if number else 0.0
+            assert all((odds[name] > least) == (not answers[name]) for name in odds)
         if number == 0:
             assert f"training  steps 1 to {48 // batch}," in err
             assert (out / f"model.ckpt-{48 // batch}.index").exists()

@@ -60,10 +60,15 @@ def test_scores_of_groups_and_rewritings_are_summed_up(tiny, inside, tmp_path, m
     assert inside(tiny.flags(tmp_path / "alone", "mine", seed=43, **flags))[0] == 0
     assert_same_run(tmp_path / "alone", tmp_path / "out" / "seed-43")
     folders = [tmp_path / "out" / f"seed-{seed}" for seed in (42, 43)]
-    found = [scores(folder / "eval_results.txt")[metric] for folder in folders]
+    each = [scores(folder / "eval_results.txt") for folder in folders]
     summary = json.loads((tmp_path / "out" / "seeds.json").read_text())
+    for name in (metric, "eval_loss"):
+        reported = summary["scores"]["dev"][name]
+        found = [own[name] for own in each]
+        assert reported["mean"] == pytest.approx(statistics.fmean(found))
+        assert reported["deviation"] == pytest.approx(statistics.stdev(found))
+    assert found[0] != found[1]
     reported = summary["scores"]["dev"][metric]
-    assert reported["mean"] == pytest.approx(statistics.fmean(found))
     assert f"{metric} {reported['mean']:.4f} ± " in " ".join(err.split())
 
 

@@ -77,7 +77,7 @@ def test_when_it_was_trained(began, ended, text):
 
 
 @pytest.mark.parametrize(("lower", "best"), [(False, (0.75, 20)), (True, (0.25, 10))])
-def test_what_it_was_made_of(facts, tmp_path, lower, best):
+def test_what_it_was_made_of(facts, tmp_path, monkeypatch, lower, best):
     lines = [(10, 0.25), (20, 0.75), (30, 0.5)]
     (tmp_path / "evaluations.jsonl").write_text(
         "".join(
@@ -101,3 +101,6 @@ def test_what_it_was_made_of(facts, tmp_path, lower, best):
     (tmp_path / "run.json").write_text(json.dumps(run))
     page = verdict.html_of(facts(lower_is_better=lower), [evaluated()])
     assert "a model, from some/model<" in page
+    monkeypatch.chdir("/")  # as in a container
+    page = verdict.html_of(facts(lower_is_better=lower), [evaluated()])
+    assert f"a model, from {run['flags']['init_checkpoint']}<" in page

@@ -89,6 +89,7 @@ def main(folder: pathlib.Path) -> None:
         )
         for index, one in enumerate(features)
     ]
+    assert len(features) == len(logits.files), "not the windows of the logits"
     names = ("predictions.json", "nbest_predictions.json", "null_odds.json")
     seconds = []
     for _ in range(request.get("runs", 1)):

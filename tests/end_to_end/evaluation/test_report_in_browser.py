@@ -20,7 +20,8 @@ ROOT = "document.documentElement"
 CUT_OFF = """
 [...document.querySelectorAll('body *')].filter(each =>
   !each.parentElement.closest('.wide') &&
-  each.getBoundingClientRect().right > ROOT.clientWidth + 1
+  (each.getBoundingClientRect().right > ROOT.clientWidth + 1 ||
+   each.getBoundingClientRect().left < -1)
 ).map(each => each.tagName + ' ' + each.textContent.slice(0, 60))
 """.replace("ROOT", ROOT)
 LABELS = {"multi": ("any", "any,good"), "regression": ("-1.5", "1.5")}
@@ -76,6 +77,8 @@ def test_nothing_is_cut_off(tiny, inside, tmp_path, family):
                 assert page.evaluate(CUT_OFF) == [], width
                 assert page.evaluate(f"{ROOT}.scrollWidth <= {ROOT}.clientWidth"), width
                 assert page.errors == []
+                assert page.evaluate("document.querySelectorAll('.wide').length") > 3
+                assert "dev" in page.evaluate("document.body.innerText")
                 shown = "getComputedStyle(document.body)"
                 colours.add(page.evaluate(f"{shown}.backgroundColor + {shown}.color"))
     assert len(colours) == 2  # by day and by night

@@ -205,7 +205,7 @@ MUTANTS: list[Mutant] = [
     Mutant("long steps are not told of", "runs/assessment.py",
            "if longest is None or longest <= learning.LONG_STEP:", "if True:", _LEARNT),
     Mutant("the report names the model from the root", "evaluation/verdict.py",
-           "pathlib.Path(path).is_relative_to(here)", "False",
+           "here in pathlib.Path(path).parents", "False",
            "evaluation/test_verdict.py"),
 ]
 # fmt: on

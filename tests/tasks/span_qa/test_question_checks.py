@@ -228,6 +228,7 @@ def test_the_floor_of_cmrc2018():
     truth = [example.label.texts for example in examples]
     found = metrics.scores(truth, said, chinese=True)
     assert found["cmrc_f1"] == pytest.approx(38.0, abs=0.1)
+    assert found["cmrc_em"] == pytest.approx(17.4, abs=0.1)
     assert (
         np.mean(
             [text in each.text_b for each, text in zip(examples, said, strict=True)]
