@@ -92,6 +92,10 @@ def test_n_best_lists_are_those_of_run_squad(tmp_path, name, count, negative):
     contexts = {example.guid: example.text_b for example in examples}
     joined = (" " if is_english else "").join
     same = others = merged = 0
+
+    def score(entry):
+        return entry["start_logit"] + entry["end_logit"]
+
     for name_, wanted in theirs["nbest_predictions.json"].items():
         found = ours["nbest_predictions.json"][name_]
         chosen = [own["predictions.json"][name_] for own in (theirs, ours)]
@@ -110,16 +114,21 @@ def test_n_best_lists_are_those_of_run_squad(tmp_path, name, count, negative):
         assert is_part(chosen[1], chosen[0])
         for entry in wanted:
             own = by_logits.get((entry["start_logit"], entry["end_logit"]))
-            if own is None:  # its text here is that of a better one: it is listed once
-                texts = [e["text"] for e in found]
-                assert any(text and is_part(text, entry["text"]) for text in texts)
+            if own is None:
+                # Its text here is that of a better one, and listed once; or there
+                # passages are, which leaves room for answers that are worse than ours.
+                answered = [e for e in found if e["text"]]
+                is_worse = score(entry) <= min(map(score, answered))
+                assert (len(found) >= choice.n_best_size and is_worse) or any(
+                    is_part(e["text"], entry["text"]) for e in answered
+                )
                 merged += 1
             elif own != entry["text"]:
                 assert is_part(own, entry["text"])
                 others += 1
     print(
         f"{name}: {same} of {count} lists are equal; {others} texts are longer there,"
-        f" {merged} are the same as another one here"
+        f" {merged} are not listed here"
     )
     assert same > count * 0.6 and merged < count
 
