@@ -105,7 +105,7 @@ def flags_of(row: Row) -> dict[str, Any]:
         "num_train_epochs": 3,
         "learning_rate": row["rate"],
         "optimizer": DEFAULT if row["by"] == DEFAULT else ADAMW,
-        "padding": "bucket",
+        "padding": "longest",  # rows in random order, as transformers' are
         "precision": _PRECISION,
         "seed": row["seed"],
         "report": False,
