@@ -28,11 +28,14 @@ TYPES = {
     "single": ("own", {"threshold": 0.45}),
     "several labels": ("own", {"task_type": "multi", "labels": "no,yes"}),
     "pairs": ("mrpc", {}),
+    "long texts": ("own", {"max_seq_length": 8, "max_segments": 4}),
 }
 
 
 def asked(kind, count=21):
     pairs = [(a, b) for _, a, b in rows(count, 9)]
+    if kind == "long texts":
+        return [(f"{a} {b}" * 2,) for a, b in pairs]
     return pairs if kind == "pairs" else [(a,) for a, _ in pairs]
 
 

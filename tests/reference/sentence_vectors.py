@@ -22,7 +22,12 @@ def save(folder: pathlib.Path, config: BertConfig, vocab: Sequence[str]) -> Any:
 
 
 def mean(
-    model: Any, folder: pathlib.Path, texts: Sequence[str], *, normalize: bool
+    model: Any,
+    folder: pathlib.Path,
+    texts: Sequence[str],
+    *,
+    normalize: bool,
+    length: int = 16,
 ) -> np.ndarray:
     """sentence-transformers' mean pooling (its README, with transformers alone)."""
     tokenizer = transformers.BertTokenizerFast.from_pretrained(folder)
@@ -32,7 +37,7 @@ def mean(
             texts[start : start + 16],
             padding=True,
             truncation=True,
-            max_length=16,
+            max_length=length,
             return_tensors="pt",
         )
         with torch.no_grad():

@@ -96,3 +96,35 @@ def test_equals_googles_graph(deviation, scale, how):
     last = {name: tf.constant(value[-1]) for name, value in batches.items()}
     logits = TASK.outputs({name: wanted[name] for name in weights}, last)["logits"]
     np.testing.assert_allclose(logits, theirs, atol=1e-5)
+
+
+@pytest.mark.nightly  # `make test` does not install torch
+def test_transformers_has_the_logits_of_googles_weights():
+    """After 30 steps of Google's graph."""
+    import torch
+
+    from tests.reference import transformers_model
+
+    params, batches = made(0.2)
+    plan = {"learning_rate": PEAK, "steps": PLANNED, "warmup": WARMUP}
+    trained, _ = google_trajectory.run(
+        TWO_LAYERS_NO_DROPOUT, params, batches, plan, "unmodified"
+    )
+    wanted = trained.pop(google_trajectory.SPAN_LOGITS)  # [B, T, 2]
+    weights = "cls/squad/output_weights"
+    assert np.abs(trained[weights] - params[weights]).max() > 1e-3
+    model = transformers_model.build(
+        TWO_LAYERS_NO_DROPOUT, 2, "BertForQuestionAnswering"
+    )
+    transformers_model.fill(model, trained)
+    names = {"input_ids": "input_ids", "input_mask": "attention_mask"}
+    names["segment_ids"] = "token_type_ids"
+    with torch.no_grad():
+        output = model.eval()(
+            **{
+                theirs: torch.tensor(batches[own][-1]).long()
+                for own, theirs in names.items()
+            }
+        )
+    actual = np.stack([output.start_logits, output.end_logits], -1)
+    np.testing.assert_allclose(actual, wanted, atol=1e-5)

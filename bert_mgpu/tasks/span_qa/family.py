@@ -106,13 +106,6 @@ class SpanQaFamily(Family):
                 f"--max_seq_length={config.max_seq_length}: a row has no room for a"
                 f" question and a context: pass {dataset.SPECIAL + 2} or more"
             )
-        # Not the default, which may exceed a short row, as in run_squad.py.
-        if "doc_stride" in config.given and (config.doc_stride or 0) > room:
-            raise UserError(
-                f"--doc_stride={config.doc_stride}: a row has {room} tokens of question"
-                f" and context (--max_seq_length={config.max_seq_length}): pass less:"
-                " windows that far apart have nothing in common"
-            )
         if config.do_train and not data.read("train")[0].notes["learnt"]:
             raise UserError(
                 f"{data.path('train')}: no answer occurs in its context: nothing to"
@@ -177,8 +170,16 @@ class SpanQaFamily(Family):
 
 
 def _cut(config: FinetuneConfig) -> WindowCut:
-    half = max(1, (config.max_seq_length - dataset.SPECIAL) // 2)  # for short rows
-    stride = config.doc_stride or min(CUT.doc_stride, half)
+    """Raises UserError if windows, as asked for, are further apart than a row."""
+    room = config.max_seq_length - dataset.SPECIAL
+    # Not the default, which may exceed a short row, as in run_squad.py.
+    if "doc_stride" in config.given and (config.doc_stride or 0) > room:
+        raise UserError(
+            f"--doc_stride={config.doc_stride}: a row has {room} tokens of question and"
+            f" context (--max_seq_length={config.max_seq_length}): pass less: windows"
+            " that far apart have nothing in common"
+        )
+    stride = config.doc_stride or min(CUT.doc_stride, max(1, room // 2))
     return WindowCut(stride, config.max_query_length)
 
 

@@ -2,13 +2,16 @@
 
 import json
 import random
+import re
 
 import pytest
 
+from bert_mgpu.cli.doctor import task_data
 from bert_mgpu.tasks import reader as rows_reader
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.span_qa import dataset, files, question_checks, reader
 from bert_mgpu.text.tokenization import Tokenizer
+from tests.support import questions
 from tests.support.paths import DATA
 from tests.support.runs import assert_refused
 
@@ -172,3 +175,41 @@ def test_every_misplaced_answer_is_named(tmp_path):
     for name, words in found:
         at = f"{path}:{line_of(lines, name)}: {name}: "
         assert [line for line in shown if line.startswith(at) and words in line], at
+
+
+def test_the_doctor_tells_of_rows_that_can_be_read(tmp_path, capsys):
+    """Long answers, cut questions and a context of both sets; then an id twice."""
+    value = copied()
+    train, dev = {"data": value["data"][:60]}, {"data": value["data"][60:80]}
+    asked = questions_of(train)
+    for _, question in asked[10:40]:
+        question["question"] *= 9
+    shared = json.loads(json.dumps(train["data"][0]))
+    dev["data"].append(shared)
+    for _, question in questions_of({"data": [shared]}):
+        question["id"] += "x"
+    folder = questions.write(tmp_path / "squad", "squad", {"train": train, "dev": dev})
+    flags = {"data_dir": folder, "task_name": "squad", "max_seq_length": 128}
+    flags["vocab_file"] = DATA / "vocab" / "chinese_vocab.txt"
+
+    def said(**changed):
+        given = [f"--{name}={value}" for name, value in (flags | changed).items()]
+        code, shown = task_data.main(given), capsys.readouterr()
+        return code, " ".join((shown.out + shown.err).split())
+
+    code, text = said(doc_stride=64)
+    assert code == 0
+    path, other = folder / "train-v1.1.json", folder / "dev-v1.1.json"
+    assert f"{path}: {30 / len(asked):.0%} of the questions are cut: raise" in text
+    assert re.search(
+        r"3\d\.\d% of the answers have more tokens than --max_answer", text
+    )
+    assert "contexts that are in train, too - 1 " in text
+    assert re.search(f"{re.escape(str(other))}:.* rows .* with the text of a row", text)
+    code, text = said(doc_stride=126)
+    assert code == 2 and "--doc_stride=126: a row has 125 tokens" in text
+    first, second = asked[3][1], asked[90][1]
+    second["id"] = first["id"]
+    questions.write(folder, "squad", {"train": train})
+    code, text = said()
+    assert code == 2 and f"{path}:" in text and first["id"] in text
