@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read
+from tests.support import questions
 from tests.support.marks import PLAIN_AND_RARELY_XLA, rarely
 from tests.support.processes import process
 
@@ -102,6 +103,32 @@ def test_killed_it_ends_with_the_same_bits(tiny, tmp_path, trained, script):
     assert code == 0, err
     assert "resuming  from" in err and "with its weights, optimizer" in err
     assert_same_bits(trained(**FEW), broken)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["questions", "long texts"])
+def test_rows_of_several_windows_or_segments(tiny, tmp_path, script, kind):
+    """Killed, they too end with the same bits."""
+    if kind == "questions":
+        parts = {"train": questions.small(64, 1), "dev": questions.small(8, 2)}
+        folder = questions.write(tmp_path / "data", "squad", parts)
+        own = {"data_dir": folder, "max_seq_length": 24, "doc_stride": 8}
+        task, own = "squad", {**own, "max_query_length": 4, "num_train_epochs": 4}
+    else:
+        own = {"max_seq_length": 8, "max_segments": 3, "segment_pooling": "attention"}
+        task = "own"
+    straight, broken = tmp_path / "straight", tmp_path / "broken"
+
+    def asked(out):
+        return tiny.flags(out, task, **{"do_train": True, **FEW, **own})
+
+    code, _, err = script(asked(straight))
+    assert code == 0, err
+    code, err = ended(asked(broken), broken, signal.SIGKILL)
+    assert code == -signal.SIGKILL, err
+    code, _, err = script(asked(broken))
+    assert code == 0 and "with its weights, optimizer" in err, err
+    assert_same_bits(straight, broken)
 
 
 @pytest.mark.nightly
