@@ -43,6 +43,7 @@ class Planted(NamedTuple):
     types: tuple[str, ...] = ("single", "regression")
     vocabulary: str | None = None
     length: int | None = None
+    within: tuple[str, ...] = ("chinese", "uncased")  # vocabularies where it is one
 
 
 def _joined(*cells: bytes) -> bytes:
@@ -98,6 +99,14 @@ def _swapped(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
             _joined(_label(line), *_texts(line).split(b"\t")[1:], line.split(b"\t")[0])
             for line in lines
         ]
+
+
+def _quoted(train: list[bytes], dev: list[bytes], rng: random.Random) -> None:
+    """Puts the texts of fifty rows of train in curly quotes."""
+    for index in range(70, 120):
+        text, *others = _texts(train[index]).split(b"\t")
+        quoted = f"“{text.decode()}”".encode()
+        train[index] = _joined(quoted, *others, _label(train[index]))
 
 
 def _empty(line: bytes) -> bytes:
@@ -158,6 +167,9 @@ FAULTS = {
     "those, each with a typing error": Planted(_mistyped, _NEARLY),
     "a label of three rows": Planted(_rare, "labels with few rows", ("single",)),
     "text and label swapped": Planted(_swapped, "", ("single", "regression")),
+    "fifty texts in curly quotes": Planted(  # which the English vocabulary has
+        _quoted, "“ ” become [UNK]", within=("chinese",)
+    ),
     "the vocabulary of another language": Planted(
         lambda train, dev, rng: None, "of the tokens are [UNK]", vocabulary="other"
     ),
@@ -251,7 +263,7 @@ def _outcome(name: str, real: Real) -> dict[str, dict[str, str]]:
                     print(f"{name}, as it is: {line}")
                 continue
             new = [line for line in said - sound if fault.says in line]
-            there = real.type in fault.types
+            there = real.type in fault.types and real.vocabulary in fault.within
             found[title] = (FOUND if new else MISSED) if there else ABSENT
             if there and fault.says.startswith(("train.tsv:", "dev.tsv:")):
                 last = _trained(folder, real, len(rows[0]))

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from bert_mgpu.cli.doctor import suspect_labels
+from bert_mgpu.cli.doctor import first_rows, suspect_labels
+from bert_mgpu.core import terminal
 from bert_mgpu.evaluation import html as html_lib
 from tests.support.doctored import LONG, problems, sound
 
@@ -14,6 +15,35 @@ def test_nothing_is_said_of_sound_rows(doctor):
     code, out = doctor(train=sound(40), dev=sound(20, 100))
     assert code == 0 and problems(out) == [] and "no problems found" in out
     assert "looked for: lines that cannot be read, " in out
+
+
+def test_the_first_row_of_each_set_is_shown(doctor, monkeypatch):
+    """As it was read, cut to the terminal: who swapped two columns sees it."""
+    monkeypatch.setenv("COLUMNS", "40")
+    train = [f"一部 好电影 {n} {'x ' * 20}\tno {n}\t{n % 3}.5" for n in range(10, 20)]
+    columns = ["--text_b_column=1", "--label_column=2", "--task_type=regression"]
+    code, out = doctor(*columns, train=train, dev=["b\tc\t0.25"])
+    assert code == 0
+    assert out.splitlines()[:8] == [
+        "first row of train",
+        "  label   1.5",
+        "  text_a  一部 好电影 10 x x x x x x x..",
+        "  text_b  no 10",
+        "first row of dev",
+        "  label   0.25",
+        "  text_a  b",
+        "  text_b  c",
+    ]
+    assert max(map(terminal.width, out.splitlines()[:8])) <= 40
+    swapped = ["--text_a_column=1", "--label_column=0"]
+    _, out = doctor(*swapped, train=sound(40))
+    assert out.splitlines()[1:3] == [
+        "  label   0 times I saw this film and ..",
+        "  text_a  a",
+    ]
+    _, out = doctor("--task_type=multi", train=["sun\ta,b", *sound(20)])
+    assert out.splitlines()[1] == "  label   a, b"
+    assert first_rows.shown([], 80) == ""
 
 
 def test_what_was_not_looked_for_is_not_said(doctor, tmp_path):

@@ -21,7 +21,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from bert_mgpu.checkpoints import pretrained, train_state
 from bert_mgpu.cli import script
 from bert_mgpu.cli.doctor import findings as findings_lib
-from bert_mgpu.cli.doctor import near_rows, repaired_files, suspect_labels, task_sets
+from bert_mgpu.cli.doctor import (
+    first_rows,
+    near_rows,
+    repaired_files,
+    suspect_labels,
+    task_sets,
+)
 from bert_mgpu.cli.doctor.findings import Findings
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
@@ -125,6 +131,8 @@ def _report(config: TaskDataConfig) -> None:
     }
     findings = Findings()
     if checked:
+        columns = terminal.columns_of(sys.stdout)
+        findings.show("first rows", first_rows.shown(sets, columns))
         length = config.length_in_words if known else None
         findings.show("sizes", _sizes([*checked.values()], length))
     with_labels = [each for each in checked.values() if each.labelled]

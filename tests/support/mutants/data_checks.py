@@ -14,6 +14,8 @@ _COPIES, _SIGNS = "cli/doctor/repaired_files.py", "cli/doctor/plain_characters.p
 
 # fmt: off
 MUTANTS: list[Mutant] = [
+    Mutant("the first rows are wider than the terminal", "cli/doctor/first_rows.py",
+           "columns - _NAME", "columns", f"{_DOCTOR_TEST} first_row"),
     Mutant("a line is named for each of its rows", "tasks/data_checks.py",
            "[*dict.fromkeys(lines.tolist())]", "lines.tolist()",
            "tasks/classification/test_data_checks.py named_once"),
