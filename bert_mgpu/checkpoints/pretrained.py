@@ -243,7 +243,9 @@ def as_trained(
         and trained[name] != getattr(config, name)
     }
     notes = [
-        f"--{name}={value}, as the model was trained" for name, value in taken.items()
+        f"{'no ' * (value is None)}--{name}{'' if value is None else f'={value}'}, as"
+        " the model was trained"
+        for name, value in taken.items()
     ]
     if task and hasattr(config, "trained_task"):
         taken["trained_task"] = task

@@ -112,7 +112,7 @@ def read_task(path: pathlib.Path) -> TrainedTask | None:
 def remembered(config: FlagTable) -> dict[str, Any]:
     """The flags that a later run of the model need not pass again."""
     values = {name: getattr(config, name, None) for name in REMEMBERED}
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: v for name, v in values.items() if _says_something(name, v)}
 
 
 def facts(
@@ -130,12 +130,21 @@ def model_settings(path: pathlib.Path) -> dict[str, Any]:
 
     The type may be set in task.json alone; then it is not among the flags.
     """
-    settings = {name: v for name, v in read_settings(path).items() if v is not None}
+    read = read_settings(path)
+    settings = {name: v for name, v in read.items() if _says_something(name, v)}
     if settings:
         identity = files.read_json(path).get("identity")
         task_type = identity.get("task_type") if isinstance(identity, dict) else None
         settings |= {"task_type": task_type} if task_type else {}
     return {name: settings[name] for name in REMEMBERED if name in settings}
+
+
+def _says_something(name: str, value: Any) -> bool:
+    """Whether a later run needs the value: None is what it has, but for doc_stride.
+
+    run_squad_mgpu.py has a number where other scripts have None.
+    """
+    return value is not None or name == "doc_stride"
 
 
 def _is_inline(name: str, value: Any) -> bool:

@@ -32,6 +32,9 @@ from bert_mgpu.core.errors import UserError, memory_advice
 from bert_mgpu.core.files import STANDARD_INPUT, STANDARD_OUTPUT
 from bert_mgpu.core.log import fact
 
+# The flags of files that are read.
+_READ = ("input_file", "vocab_file", "bert_config_file", "init_checkpoint")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
@@ -111,9 +114,9 @@ def check(config: FeaturesConfig) -> None:
     if config.input_file != STANDARD_INPUT:
         text_files.check_file(str(config.input_file))
     if output != STANDARD_OUTPUT:
-        check_outputs(
-            [("output_file", output)], [("input_file", str(config.input_file))]
-        )
+        named = {name: getattr(config, name) for name in _READ}
+        inputs = [(name, str(file)) for name, file in named.items() if file]
+        check_outputs([("output_file", output)], inputs)
         files.check_writable(pathlib.Path(output), "output_file")
 
 

@@ -222,14 +222,16 @@ def _squad(
 ) -> _Raw:
     """The questions of one JSON value; a file of JSON objects is read like `_jsonl`."""
     names = column_lib.names(path, columns)
-    text = "\n".join(line for _, line in lines)
+    texts = dict(lines)  # by number; some cannot be read and are absent
+    numbers = range(1, max(texts, default=0) + 1)
+    text = "\n".join(texts.get(number, "") for number in numbers)
     try:
         found = squad_json.questions(text)
     except ValueError as error:
         yield getattr(error, "lineno", 1), ValueError(f"not a JSON file: {error}")
         return
     if found is None and text.strip():
-        again = enumerate(text.split("\n"), 1)
+        again = iter(texts.items())
         yield from _jsonl(path, form, columns, lines=again, may_lack=may_lack)
     if found is None:
         return

@@ -141,8 +141,9 @@ def _mistakes(
         return
     worst = every[:_MAX_WORST]
     yield html.note(
-        f"{len(worst)} of {len(every):,}, those with {found.order}; line numbers of"
-        f" {own.path}; all are in {run_files.ERRORS}"
+        f"{len(worst)} of {len(every):,}, those with {found.order};"
+        f" {'line numbers' if _by_line(own) else 'ids'} of {own.path}; all are in"
+        f" {run_files.ERRORS}"
     )
     yield _table(own, found, worst)
     for (true, predicted), anchor in anchors.items():
@@ -157,9 +158,17 @@ def _mistakes(
 
 
 def _table(own: EvaluatedSet, found: Mistakes, mistakes: Sequence[Mistake]) -> str:
-    rows: list[tuple[object, ...]] = [("line", *found.columns)]
-    rows += [(own.examples[one.number].line, *one.cells) for one in mistakes]
-    return html.table(rows, f"n{found.letters}")
+    by_line = _by_line(own)
+    rows: list[tuple[object, ...]] = [("line" if by_line else "id", *found.columns)]
+    for one in mistakes:
+        example = own.examples[one.number]
+        rows.append((example.line if by_line else example.guid, *one.cells))
+    return html.table(rows, f"{'n' if by_line else 't'}{found.letters}")
+
+
+def _by_line(own: EvaluatedSet) -> bool:
+    """Whether lines name the examples: JSON may have all of them on one line."""
+    return len({one.line for one in own.examples}) == len(own.examples)
 
 
 def error_lines(own: EvaluatedSet) -> Iterator[str]:

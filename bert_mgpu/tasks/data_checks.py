@@ -32,14 +32,20 @@ class CheckedSet(NamedTuple):
     def locations(self, rows: np.ndarray) -> str:
         """file:line of the first few of these rows, and how many more lines there are.
 
-        A file may have several rows on a line, or all: each line is named once.
+        A file may have several rows on a line, or all: each line is named once, and
+        ids of rows are added where they are at hand.
         """
-        lines = self.features.lines[self.features.first_rows[rows]]
+        every = self.features.lines[self.features.first_rows]
+        lines = every[rows]
         distinct = [*dict.fromkeys(lines.tolist())]
         named = ", ".join(map(str, distinct[:_MAX_LINES]))
         rest = len(distinct) - _MAX_LINES
         more = f" and {rest} more" if rest > 0 else ""
-        return f"{self.path}:{named}{more}"
+        ids = ""
+        if self.examples and len(np.unique(every)) < len(every):
+            first = [str(self.examples[row].guid) for row in rows[:_MAX_LINES]]
+            ids = f" ({', '.join(first)}{', ..' * (len(rows) > _MAX_LINES)})"
+        return f"{self.path}:{named}{more}{ids}"
 
     @property
     def keys(self) -> np.ndarray:

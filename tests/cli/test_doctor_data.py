@@ -41,6 +41,8 @@ def test_the_first_row_of_each_set_is_shown(doctor, monkeypatch):
         "  label   0 times I saw this film and ..",
         "  text_a  a",
     ]
+    _, out = doctor("--task_type=regression", train=["sun\t1234567.5"] * 9)
+    assert out.splitlines()[1] == "  label   1234567.5"
     _, out = doctor("--task_type=multi", train=["sun\ta,b", *sound(20)])
     assert out.splitlines()[1] == "  label   a, b"
     assert first_rows.shown([], 80) == ""

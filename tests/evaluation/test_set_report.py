@@ -1,5 +1,6 @@
 """The frame of a set in report.html, and its lines of errors.jsonl."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -85,6 +86,17 @@ def test_the_worst_come_first_and_cells_lead_to_theirs(tmp_path):
     assert '<a href="#s0-0-1">25</a>' in page
     assert 'id="s0-0-1">L0, taken for L1: 25, 3 of them</h3>' in wrong
     assert wrong.count("<tr>") == 1 + 20 + 1 + 3
+
+
+def test_ids_name_the_errors_of_a_file_that_is_one_line(tmp_path):
+    own = evaluated(count=2)
+    examples = [dataclasses.replace(one, line=1) for one in own.examples]
+    _, (_, wrong) = written(own._replace(examples=examples), tmp_path)
+    assert "2 of 2, those with the highest loss; ids of a/dev.tsv" in wrong
+    assert cells(wrong)[1:3] == [
+        ["id", "text", "true", "said"],
+        ["id2", "text 2", "a", "b"],
+    ]
 
 
 def test_each_mistake_is_listed_where_it_counts(tmp_path):

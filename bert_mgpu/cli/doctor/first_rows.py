@@ -36,7 +36,7 @@ def _label(label: Any) -> str | None:
     if isinstance(label, str):
         return label
     if isinstance(label, int | float):
-        return f"{label:g}"
+        return str(label)
     if isinstance(label, Collection) and all(isinstance(one, str) for one in label):
-        return ", ".join(label) or None
+        return ", ".join(label) or "(none)"
     return None

@@ -129,8 +129,7 @@ def _read(
         else:
             examples.append(example)
     examples = row_names.named(examples, source.split if labelled else None)
-    if labelled:
-        examples = family.complete(task, source.path, examples, faults=faults.add)
+    examples = family.complete(task, source.path, examples, faults=faults.add)
     return ReadSet(
         source.split,
         source.path,

@@ -21,7 +21,8 @@ import numpy as np
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.tasks.span_qa.dataset import WindowTokens
 
-_BLOCK = 512  # windows that are paired at once
+# That are paired at once, at most: windows, and tokens.
+_BLOCK, _CELLS = 512, 1 << 20
 NO_BEST = 1e6  # null odds if only "no answer" is found; Google's code fails there
 
 
@@ -68,16 +69,17 @@ def pairs(
     logits: float32 [tokens of a row, 2] for each window; cores: int32 [W, 2], in tokens
     of the window; owners: int64 [W], the question of each window.
     """
+    block = min(_BLOCK, max(1, _CELLS // n_best**2))  # windows
     parts = [
         _block_pairs(
             logits,
             windows,
             cores,
-            numbers=np.arange(first, min(first + _BLOCK, len(owners))),
+            numbers=np.arange(first, min(first + block, len(owners))),
             n_best=n_best,
             max_answer_length=max_answer_length,
         )
-        for first in range(0, len(owners), _BLOCK)
+        for first in range(0, len(owners), block)
     ]
     window, starts, ends, start_logits, end_logits = map(
         np.concatenate, zip(*parts, strict=True)

@@ -122,7 +122,7 @@ def featurise(
     questions = _Questions([each.text_a for each in examples], tokenizer, longest)
     # For each window: its example, its slices, its core and its target.
     owners, slices, cores, targets = (array.array("i") for _ in range(4))
-    answer_sizes, fit_nowhere = array.array("i"), 0  # in tokens; a count of answers
+    answer_sizes, fit_nowhere, lost = array.array("i"), 0, 0  # in tokens; questions
     for number, example in enumerate(examples):
         question, head = questions.slices[example.text_a]
         first, last = contexts.of(example.text_b or "")
@@ -131,6 +131,7 @@ def featurise(
         cut = windows(sizes, room, min(doc_stride, room))
         answer = _tokens_of(example.label, contexts, first, last=last)
         is_in_context, fits = answer is not None and answer[0] >= 0, False
+        lost += answer is None and isinstance(example.label, Answers)
         if answer is not None and is_in_context:
             answer_sizes.append(answer[1] - answer[0] + 1)
         for window in zip(*(each.tolist() for each in cut), strict=True):
@@ -159,7 +160,7 @@ def featurise(
         | {"cut_questions": sum(each.text_a in questions.cut for each in examples)}
         | {"cut_by": "max_query_length" if longest == max_query_length else _ROW}
         | {"chinese": contexts.are_chinese()}
-        | {"room": max_seq_length - 1, "stride": doc_stride}
+        | {"room": max_seq_length - 1, "stride": doc_stride, "lost": lost}
         | {"learnt": int((starts != NO_TARGET).sum()), "fit_nowhere": fit_nowhere}
         | {"longest_answer": max(answer_sizes, default=0)}
         | {"long_answers": sum(n > (max_answer_length or n) for n in answer_sizes)},
@@ -184,7 +185,6 @@ def _answer_notes(examples: Sequence[Example], shown: int | None) -> dict[str, A
     return {
         "answers": sum(len(each.label.texts) for each in labelled),
         "without": sum(not each.label.texts for each in labelled),
-        "lost": sum(each.label.is_not_in_context for each in labelled),
         "misplaced": len(misplaced),
         "misplaced_shown": misplaced[:shown],
     }

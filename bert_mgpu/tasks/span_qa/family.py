@@ -100,12 +100,6 @@ class SpanQaFamily(Family):
         *,
         data: TaskData,
     ) -> SpanQa:
-        room = config.max_seq_length - dataset.SPECIAL
-        if room < 2:
-            raise UserError(
-                f"--max_seq_length={config.max_seq_length}: a row has no room for a"
-                f" question and a context: pass {dataset.SPECIAL + 2} or more"
-            )
         if config.do_train and not data.read("train")[0].notes["learnt"]:
             raise UserError(
                 f"{data.path('train')}: no answer occurs in its context: nothing to"
@@ -170,8 +164,13 @@ class SpanQaFamily(Family):
 
 
 def _cut(config: FinetuneConfig) -> WindowCut:
-    """Raises UserError if windows, as asked for, are further apart than a row."""
+    """Raises UserError if rows are too short, or windows further apart than a row."""
     room = config.max_seq_length - dataset.SPECIAL
+    if room < 2:
+        raise UserError(
+            f"--max_seq_length={config.max_seq_length}: a row has no room for a"
+            f" question and a context: pass {dataset.SPECIAL + 2} or more"
+        )
     # Not the default, which may exceed a short row, as in run_squad.py.
     if "doc_stride" in config.given and (config.doc_stride or 0) > room:
         raise UserError(

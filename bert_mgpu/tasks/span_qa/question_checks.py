@@ -23,13 +23,14 @@ def remarks(features: Features) -> Iterator[str]:
     """Yields lines for the log about a set; see `warnings` for likely mistakes."""
     notes = features.notes
     if features.owners is not None:
-        widest = notes["room"] - int(dataset.windows_of(features).heads.min())
-        if notes["stride"] >= widest:
+        rooms = _rooms_of_several_windows(features)
+        if alone := int((rooms <= notes["stride"]).sum()):
+            widest = int(rooms[rooms <= notes["stride"]].max())
             yield (
                 f"windows of a context do not overlap: --doc_stride={notes['stride']},"
-                f" and they have up to {widest} tokens"
+                f" and those of {_questions(alone)} have up to {widest} tokens"
             )
-    if notes["misplaced"]:
+    if notes["misplaced"] or notes["lost"]:
         yield (
             f"{notes['misplaced']} of {notes['answers']} answers are not at their"
             f" place; {_questions(notes['lost'])} whose answers are not in the context"
@@ -139,10 +140,18 @@ def _questions(count: int) -> str:
 
 def _with_short_windows(features: Features) -> np.ndarray:
     """The questions that leave few tokens to each of several windows."""
+    return np.flatnonzero(_rooms_of_several_windows(features) < _FEWEST)
+
+
+def _rooms_of_several_windows(features: Features) -> np.ndarray:
+    """The tokens that a window has for the context, for each question.
+
+    Without a limit where one window has all of it: float64 [questions].
+    """
     first = features.first_rows
     several = np.diff(np.append(first, len(features))) > 1
     room = features.notes["room"] - dataset.windows_of(features).heads[first]
-    return np.flatnonzero(several & (room < _FEWEST))
+    return np.where(several, room, np.inf)
 
 
 def _contexts(features: Features) -> set[bytes]:

@@ -147,9 +147,10 @@ def _place(context: str, text: str, start: int | None) -> tuple[int, int] | None
     if at is not None and at >= 0 and context.startswith(text, at):
         return at, at + len(text)
     words = re.compile(r"\s+".join(map(re.escape, text.split())))
-    for begin in () if start is None else _places_of(text, start):
-        if match := words.match(context, begin):
-            return match.span()
+    if start is not None and start <= len(context):
+        for begin in _places_of(text, start):
+            if match := words.match(context, begin):
+                return match.span()
     if (at := _nearest(context, text, start or 0)) is not None:
         return at, at + len(text)
     spans = [match.span() for match in words.finditer(context)]

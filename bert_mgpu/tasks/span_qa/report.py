@@ -160,7 +160,8 @@ def _mistakes(scored: AnsweredSet, own: Scored) -> Mistakes:
             f"{certain[index]:.3f}",
             _cut(example.text_a),
             _around(example.text_b or "", example.label.span)
-            or " / ".join(own.truth[number]),
+            or " / ".join(own.truth[number])
+            or "no answer",
             _around(example.text_b or "", place) or "no answer",
         )
         found.append(Mistake(number, cells, [*own.truth[number]]))

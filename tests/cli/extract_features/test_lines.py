@@ -76,6 +76,8 @@ def test_lines_are_googles(extract, lines, tmp_path):
 def test_batches_and_towers_change_nothing(extract, lines, tmp_path, changed):
     code, _, err = extract(tmp_path / "out.jsonl", **changed)
     assert code == 0, err
+    if "n_gpus" in changed:
+        assert f"devices  {changed['n_gpus']} towers on" in err
     assert_same_lines(read(tmp_path / "out.jsonl"), lines[2])
 
 

@@ -52,6 +52,14 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("flag", ["vocab_file", "bert_config_file"])
+def test_no_file_of_the_model_is_replaced(extract, two_layers, flag):
+    path = model_flags(two_layers.model)[flag]
+    content = pathlib.Path(path).read_bytes()
+    assert_refused(extract(path), f"{path}: is also --{flag}")
+    assert pathlib.Path(path).read_bytes() == content
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_mistakes(extract, tmp_path, monkeypatch, case):
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ def test_streams(two_layers, lines, extract, tmp_path):
     first, *others = lines[0].read_text().split("\n")
     process.stdin.write(f"{first}\n")
     process.stdin.flush()
+    assert select.select([process.stdout], [], [], 120)[0]  # not held back
     answer = process.stdout.readline()  # before the next line comes
     assert json.loads(answer)["linex_index"] == 0
     process.stdin.write("\n".join(others))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_mgpu.cli import run_squad
 from tests.support.marks import rarely
 from tests.support.questions import small
 
@@ -58,6 +59,27 @@ def test_a_saved_model_answers_as_the_run(
     wanted = {**LIKES, "doc_stride": 8, "max_query_length": 4}
     wanted |= {"type": "qa", "version_2_with_negative": negative}
     assert facts.items() >= wanted.items()
+
+
+def test_an_exported_model_cuts_the_windows_of_its_training(
+    data, inside, started, tiny, tmp_path
+):
+    """By run_squad.py, too, whose own --doc_stride is longer than these rows."""
+    out, folder, file = tmp_path / "out", tmp_path / "hf", data / "squad"
+    asked = {"do_train": True, "do_predict": True, "export_hf": folder}
+    asked |= {"data_dir": file, "max_seq_length": 24, "max_query_length": 4}
+    code, _, err = inside(tiny.flags(out, "squad", **asked))
+    assert code == 0, err
+    none = dict.fromkeys(("vocab_file", "bert_config_file", "task_name", "data_dir"))
+    none |= {"init_checkpoint": folder, "max_seq_length": None, "do_predict": True}
+    again = tmp_path / "again"
+    flags = tiny.flags(again, "squad", **none)
+    given = [*flags, f"--predict_file={file / 'dev-v1.1.json'}"]
+    code, _, err = started(run_squad.main, given)
+    assert code == 0 and "no --doc_stride, as the model was trained" in err, err
+    assert "windows of a context do not overlap" not in err
+    name = "predictions.json"
+    assert (again / name).read_bytes() == (out / name).read_bytes()
 
 
 def test_onnx_gives_logits(answerer, flags, inside, tmp_path):

@@ -208,6 +208,12 @@ def test_the_doctor_tells_of_rows_that_can_be_read(tmp_path, capsys):
     assert re.search(f"{re.escape(str(other))}:.* rows .* with the text of a row", text)
     code, text = said(doc_stride=126)
     assert code == 2 and "--doc_stride=126: a row has 125 tokens" in text
+    code, text = said(max_seq_length=4)
+    assert code == 2 and "--max_seq_length=4: a row has no room" in text
+    record = json.dumps({"id": "a", "question": "b", "context": "c"})
+    (tmp_path / "new.jsonl").write_text(f"{record}\n{record}\n")
+    code, text = said(predict_file=tmp_path / "new.jsonl")
+    assert code == 2 and f"{tmp_path / 'new.jsonl'}:2: the id 'a' is" in text
     first, second = asked[3][1], asked[90][1]
     second["id"] = first["id"]
     questions.write(folder, "squad", {"train": train})

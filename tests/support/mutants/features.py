@@ -15,6 +15,10 @@ _SERVED = "serving/test_embeddings.py"
 
 # fmt: off
 MUTANTS = [
+    Mutant("vectors may take the place of the vocabulary", "cli/extract_features.py",
+           '_READ = ("input_file", "vocab_file", "bert_config_file", "init_checkpoint")',
+           '_READ = ("input_file",)',
+           "cli/extract_features/test_mistakes.py replaced"),
     Mutant("padding counts in a mean", "model/pooling.py",
            "tf.reduce_sum(hidden * real, 1)", "tf.reduce_sum(hidden, 1)", _POOLING),
     Mutant("padding counts among the largest", "model/pooling.py",

@@ -130,7 +130,8 @@ def test_n_best_lists_are_those_of_run_squad(tmp_path, name, count, negative):
         f"{name}: {same} of {count} lists are equal; {others} texts are longer there,"
         f" {merged} are not listed here"
     )
-    assert same > count * 0.6 and merged < count
+    # Chinese words are longer there: 717 and 718 of 1,000 are equal.
+    assert same >= count * (0.65 if name == "chinese" else 0.99)
 
 
 def brute_force(logits, rows, choice):
@@ -160,7 +161,9 @@ def brute_force(logits, rows, choice):
 
 
 @pytest.mark.parametrize("n_best", [1, 5, 30])
-def test_pairs_are_those_of_trying_all(tokenizer, n_best):
+def test_pairs_are_those_of_trying_all(tokenizer, monkeypatch, n_best):
+    """Of several blocks of windows where many are chosen."""
+    monkeypatch.setattr(answers, "_CELLS", 60)
     rows = dataset.featurise(
         [Example("", "a", CONTEXT)],
         tokenizer,

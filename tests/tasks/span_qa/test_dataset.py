@@ -160,6 +160,11 @@ def test_the_targets_of_windows(tokenizer):
     rows = featurise(tokenizer, Example("", "a", context, label=lost))
     assert (rows.dense[dataset.ENDS] == dataset.NO_TARGET).all()
     assert rows.notes["lost"] == 1
+    invisible = Answers(("\u200b",), (4, 5))  # stands there, but has no token
+    example = Example("", "a", "the \u200b of", label=invisible)
+    rows = featurise(tokenizer, example)
+    assert rows.notes["lost"] == 1 and rows.notes["fit_nowhere"] == 0
+    assert (rows.dense[dataset.ENDS] == dataset.NO_TARGET).all()
 
 
 @pytest.mark.parametrize("stride", [1, 3, 500])

@@ -68,3 +68,5 @@ def test_what_a_training_reads_and_is_known_by(made):
         for rows in (part, made(KNOWN, LOST, LOST))
     }
     assert "key" not in keys and len(keys) == 1
+    keys.add(family.training_key(config, "key", made(KNOWN, LOST, NONE)))
+    assert len(keys) == 2

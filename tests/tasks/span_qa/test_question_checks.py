@@ -194,6 +194,13 @@ def test_windows_that_do_not_overlap_are_said_to(tokenizer):
         rows = checked(tokenizer, "train", example, doc_stride=stride).features
         lines = [*question_checks.remarks(rows)]
         assert any("15 tokens" in line for line in lines) == said
+    # The others' windows do overlap, or they have one.
+    longer = Example("2", "the of in it", LONG)
+    rows = checked(tokenizer, "train", long, short, longer, doc_stride=14).features
+    assert [*question_checks.remarks(rows)][0] == (
+        "windows of a context do not overlap: --doc_stride=14, and those of 1 question"
+        " have up to 13 tokens"
+    )
 
 
 def test_ids_that_stand_twice():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bert_mgpu.tasks import reader as rows_reader
 from bert_mgpu.tasks.span_qa import files, reader
 from tests.support.paths import DATA
 
@@ -30,6 +31,7 @@ def at(text, start):
         ([at("sun", -1)], (0, 3), 1),
         ([at("rain", 0), at("the", 16)], (16, 19), 1),
         ([at("rain", 0)], None, 1),
+        ([at("joy", 10**30)], (12, 15), 1),
         (["the"], (16, 19), 0),  # as CMRC's own files have them
         ("the", (16, 19), 0),
         ({"text": ["the", "joy"], "answer_start": [16, 4]}, (16, 19), 0),
@@ -62,6 +64,39 @@ def test_white_space_does_not_matter(context, answer, span, misplaced):
     label = label_of([answer], context)
     assert label.span == span and len(label.misplaced) == misplaced
     assert label.texts[0] == (answer if isinstance(answer, str) else answer["text"])
+
+
+def test_faults_behind_a_line_that_is_none_have_their_own_lines(tmp_path):
+    """In JSON Lines and in one value, with the lines of the file."""
+    entry = {"id": "1", "question": "a", "context": CONTEXT, "answers": [at("joy", 4)]}
+    good, broken = json.dumps(entry), json.dumps({**entry, "answers": [at("joy", "4")]})
+    path, task = tmp_path / "train.json", files.BUILTIN["squad"]
+
+    def found(text):
+        path.write_bytes(text)
+        faults = []
+        examples = [
+            *rows_reader.stream(
+                task,
+                path,
+                "train",
+                columns=task.columns,
+                label=reader.read_label,
+                with_label=True,
+                faults=lambda line, _: faults.append(line),
+            )
+        ]
+        return faults, [one.line for one in examples]
+
+    lines = [good.encode(), b"\xff", good.encode(), broken.encode(), good.encode()]
+    assert found(b"\n".join(lines)) == ([2, 4], [1, 3, 5])
+    paragraph = {"context": CONTEXT, "qas": [entry, json.loads(broken)]}
+    text = json.dumps({"data": [{"paragraphs": [paragraph]}]}, indent=1)
+    whole = found(text.encode())
+    assert len(whole[0]) == len(whole[1]) == 1
+    first, rest = text.encode().split(b"\n", 1)
+    faults, kept = found(first + b"\n\xff\n" + rest)
+    assert faults == [2, whole[0][0] + 1] and kept == [whole[1][0] + 1]
 
 
 @pytest.mark.parametrize("task", ["squad", "own"])

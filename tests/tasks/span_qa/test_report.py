@@ -156,6 +156,14 @@ def test_the_curves_of_thresholds(tokenizer, lost):
         assert found == pytest.approx((wanted["exact_match"], wanted["f1"]))
 
 
+def test_a_question_without_an_answer_that_gets_one(tokenizer):
+    """Its true answer is not an empty cell."""
+    example = Example("1", "a", LONG, label=Answers((), None))
+    _, made = shown(tokenizer, example, negative=True, threshold=1000.0)
+    (mistake,) = made.mistakes.worst_first
+    assert mistake.cells[3] == "no answer" != mistake.cells[4]
+
+
 def test_without_any_answer_there_is_no_curve(tokenizer):
     example = Example("1", "a", "", label=Answers((), None))
     _, made = shown(tokenizer, example, negative=True)
