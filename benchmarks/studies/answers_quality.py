@@ -7,10 +7,10 @@ Trains with the 3,219 questions of cmrc2018's dev set and scores its trial set, 
 windows of 384 tokens that begin every 256, one epoch in bfloat16. Each row is a
 training of 30 to 65 minutes on two idle cores of AMD EPYC that multiply in bfloat16: by
 run_squad_mgpu.py, or by transformers' BertForQuestionAnswering in a loop of torch with
-the settings of its Trainer. Both have the same windows in random order, the same steps
-and learning rates, and begin with the same weights, the head included; the answers are
-chosen from the logits of both by the same code. Ours are computed in bfloat16, as a
-user's would be, transformers' in float32. It may be killed at any time: the same
+the settings of its Trainer. Both have the same windows, steps and learning rates, and
+begin with the same weights, the head included; the answers are chosen from the logits
+of both by the same code. Ours are trained in batches of similar length and their logits
+computed in bfloat16, transformers' in random order and in float32. It may be killed at any time: the same
 command goes on. Results are appended to benchmarks/results/answers_quality.json. Needs
 ../shared (data and weights).
 """
