@@ -10,9 +10,9 @@ run_squad_mgpu.py, or by transformers' BertForQuestionAnswering in a loop of tor
 the settings of its Trainer. Both have the same windows, steps and learning rates, and
 begin with the same weights, the head included; the answers are chosen from the logits
 of both by the same code. Ours are trained in batches of similar length and their logits
-computed in bfloat16, transformers' in random order and in float32. It may be killed at any time: the same
-command goes on. Results are appended to benchmarks/results/answers_quality.json. Needs
-../shared (data and weights).
+computed in bfloat16, transformers' in random order and in float32. It may be killed at
+any time: the same command goes on. Results are appended to
+benchmarks/results/answers_quality.json. Needs ../shared (data and weights).
 """
 
 from __future__ import annotations
