@@ -242,11 +242,8 @@ def as_trained(
         and name not in config.given
         and trained[name] != getattr(config, name)
     }
-    notes = [
-        f"{'no ' * (value is None)}--{name}{'' if value is None else f'={value}'}, as"
-        " the model was trained"
-        for name, value in taken.items()
-    ]
+    flags = [run_folder.as_flag(name, value) for name, value in taken.items()]
+    notes = [f"{flag}, as the model was trained" for flag in flags]
     if task and hasattr(config, "trained_task"):
         taken["trained_task"] = task
     return dataclasses.replace(config, **taken), notes

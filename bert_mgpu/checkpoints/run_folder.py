@@ -115,6 +115,11 @@ def remembered(config: FlagTable) -> dict[str, Any]:
     return {name: v for name, v in values.items() if _says_something(name, v)}
 
 
+def as_flag(name: str, value: Any) -> str:
+    """A setting as a log shows it."""
+    return f"no --{name}" if value is None else f"--{name}={value}"
+
+
 def facts(
     flags: Mapping[str, Any], task: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
