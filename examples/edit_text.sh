@@ -34,7 +34,7 @@ mkdir -p "$OUT"
 "$PYTHON" -m bert_mgpu doctor data --task_name=dialogues --data_dir="$DATA" \
   --init_checkpoint="$MODEL" --max_seq_length="$LENGTH"
 
-# 2. Most published weights lack the head for masked words, which does the writing: it
+# 2. Weights of sentence encoders lack the MLM head, which does the writing: it
 #    is trained alone, on the pairs. Google's weights have it: leave this out.
 tail -n +2 "$DATA/train.tsv" | awk -F'\t' '{print $1 "\n" $3 "\n"}' > "$OUT/corpus.txt"
 "$PYTHON" data_prep/create_pretraining_data.py --input_file="$OUT/corpus.txt" \

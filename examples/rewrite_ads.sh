@@ -54,8 +54,8 @@ train --task_name=ad --data_dir="$OUT/data" --init_checkpoint="$MODEL" \
   --predict_file="$OUT/new/candidates.txt"
 head -n 1 "$OUT/ranker/rewrites.jsonl"
 
-# 4. No phrase fits? A model that writes in slots. Its head for masked words, which most
-#    published weights lack, learns alone first. Google's weights have it.
+# 4. No phrase fits? A model that writes in slots. Its MLM head, which models of sentences
+#    lack, learns alone first. Google's weights have it.
 "$PYTHON" data_prep/create_pretraining_data.py --input_file="$OUT/data/infill.txt" \
   --output_file="$OUT/infill.tfrecord" --vocab_file="$MODEL/vocab.txt" \
   --objective=infill --max_seq_length="$LENGTH"
