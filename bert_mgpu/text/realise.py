@@ -170,11 +170,9 @@ def _changes(
 class _Writer:
     """Writes the text, from left to right."""
 
-    def __init__(
-        self, source: RewriteSource, tokenizer: Tokenizer, context: str
-    ) -> None:
+    def __init__(self, source: RewriteSource, tokenizer: Tokenizer, context: str):
         self.made, self.edits = "", list[TextEdit]()
-        self._text, self._done = source.text, 0
+        self._text, self._done, self._ends = source.text, 0, False
         self._spacing = Spacing(source.text, source.places)
         text = blanked(source.text, source.slots)
         self._spelling = Spelling(text, context, tokenizer)
@@ -188,8 +186,9 @@ class _Writer:
         """Writes a change, and first the text before it."""
         self.copy(change.before)
         following = self._text[change.after : change.after + _NEAR]
+        self._ends = has_blank(self._text[change.before : change.after])
         body, left = self._body(change.pieces)
-        right = self._spacing.between(self.made + body, following)
+        right = self._wanted(body, following)
         right = False if change.is_inner else right
         if change.gone:
             start, end = change.gone
@@ -219,12 +218,17 @@ class _Writer:
             if word.startswith(_CONTINUES):
                 body, wanted = body + self._spelling.rest_of(word[2:], before), False
             else:
-                wanted = self._spacing.between(before, word)
+                wanted = self._wanted(body, word)
                 blank = " " * bool(wanted if body else before)
                 form = self._spelling.of(word, before + blank)
                 body += blank + form if body else form
             left = wanted if before == self.made else left
         return body, left
+
+    def _wanted(self, body: str, after: str) -> bool | None:
+        """See `Spacing.between`; a space behind a kept mark ends its number."""
+        own = bool(body) or not self._ends
+        return self._spacing.between(self.made + body, after, in_number=own)
 
     def _replace(
         self, place: Place, gaps: tuple[str, str], body: str, *, old: tuple[str, str]

@@ -24,7 +24,7 @@ _OPENING = frozenset("([{<¿¡#@$£€„‚")
 _CLOSING = frozenset(")]}>.,;:!?%…°")
 _STOPS = frozenset(".,;!?")
 _JOINING = frozenset("'’-‐‑–—/\\_~")
-_IN_NUMBER = re.compile(r"(?<=\d)([.:](?=\d)|,(?=\d{3}(?!\d)))")
+_IN_NUMBER = re.compile(r"(?<=\d)([.:](?=\d)|(?<!\d{4}),(?=\d{3}(?!\d)))")
 # The stops of "U.S.", "J. Smith" and "bert.com" are parts of a word.
 _IN_WORD = re.compile(r"(?<=[^\W_])\.(?=[^\W_])|(?<=\b[^\W\d_])\.")
 _UNSEEN = ("Mn", "Me", "Cf", "Cc")
@@ -59,16 +59,20 @@ class Spacing:
         )
         self._is_loose = sum(shown) > 0
 
-    def between(self, before: str, after: str) -> bool | None:
+    def between(
+        self, before: str, after: str, *, in_number: bool = True
+    ) -> bool | None:
         """Whether a space must (True) or must not (False) separate two texts.
 
         None: there may be one, but none has to be written. Whitespace at the end of the
-        first text does not matter; the second one starts without any.
+        first text does not matter; the second one starts without any. in_number:
+        whether a mark at the end of the first text may be inside of a number (3.5).
         """
         left, right = _left(before, len(before)), _right(after, 0, before)
         if not left or not right:
             return None
-        if _IN_NUMBER.match(before.rstrip()[-2:] + after[:4], 1):
+        tail = before.rstrip()[-5:]
+        if in_number and _IN_NUMBER.match(tail + after[:4], len(tail) - 1):
             return False
         seen = self._apart[left, right]
         if {left, right} <= _WORDS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_mgpu.config.rewriting import MOST_INSERTED
@@ -46,8 +46,10 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
             " a model with a cased vocabulary and --do_lower_case=false"
         )
     of_the_data = left_out - facts["unwritable"]
-    if of_the_data > _LEFT_OUT * pairs or left_out > _MOST_LEFT_OUT * pairs:
-        yield f"{_left_out(facts)}: {_advice(facts)}"
+    if of_the_data > _LEFT_OUT * pairs:
+        yield f"{_left_out(facts)}: {_advice(facts, ['too_long', 'misplaced'])}"
+    elif left_out > _MOST_LEFT_OUT * pairs:
+        yield f"{_left_out(facts)}: {_advice(facts, _OBSTACLES)}"
     if facts["kept"] < _IN_COMMON * facts["longest"]:
         share = facts["kept"] / max(1, facts["longest"])
         yield (
@@ -55,7 +57,7 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
             " editing: pass the column of the rewritten texts as --target_column"
         )
     if not facts["learnt"]:
-        yield "no row has room for a token of its text: raise --max_seq_length"
+        yield "no row has room for a token or slot of its text: raise --max_seq_length"
 
 
 def _left_out(facts: Mapping[str, Any]) -> str:
@@ -67,7 +69,8 @@ def _left_out(facts: Mapping[str, Any]) -> str:
     return f"of {facts['pairs']} pairs {' and '.join(parts)} (lines {lines}{more})"
 
 
-def _advice(facts: Mapping[str, Any]) -> str:
+def _advice(facts: Mapping[str, Any], obstacles: Iterable[str]) -> str:
+    """What to do about the most frequent one of some obstacles."""
     longest = max(map(int, facts["slot_lengths"]), default=0)
     advice = {
         "too_long": f"raise --max_insert, up to {min(longest, MOST_INSERTED)}, or pass"
@@ -76,7 +79,7 @@ def _advice(facts: Mapping[str, Any]) -> str:
         "unwritable": "add them to the vocabulary (docs/pretraining.md), or pass other"
         " pairs",
     }
-    return advice[max(_OBSTACLES, key=facts.__getitem__)]
+    return advice[max(obstacles, key=facts.__getitem__)]
 
 
 def remarks(notes: Mapping[str, Any]) -> Iterator[str]:

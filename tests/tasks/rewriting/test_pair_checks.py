@@ -58,7 +58,7 @@ def test_what_is_taken():
         ),
         ({"equal": 50, "alike": 46}, "46 of 100 targets differ from their texts only"),
         ({"kept": 29}, "text and target have 9.7% of their tokens in common"),
-        ({"learnt": 0}, "no row has room for a token of its text: raise --max_seq_len"),
+        ({"learnt": 0}, "room for a token or slot of its text: raise --max_seq_length"),
         (
             {"too_long": 13},
             "of 100 pairs 13 have more tokens at one place than --max_insert and 8"
@@ -78,6 +78,8 @@ def test_what_is_taken():
             " or pass other pairs",
         ),
         ({"too_long": 21, "slot_lengths": {"250": 21}}, "up to 100, or pass"),
+        # A larger vocabulary would not help: without its words they are too many, too.
+        ({"too_long": 13, "unwritable": 24}, "more): raise --max_insert, up to 17"),
     ],
 )
 def test_what_is_refused(changed, message):
