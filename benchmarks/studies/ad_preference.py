@@ -80,7 +80,6 @@ def work(row: Row) -> Row:
         "eval_batch_size": 64,
         "learning_rate": 1e-4,
         "optimizer": "adamw",
-        "padding": "bucket",
         "precision": "bfloat16",
         "hidden_act": "gelu_erf",  # as it was trained
         "num_train_epochs": row["epochs"],
