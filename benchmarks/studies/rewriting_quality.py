@@ -22,7 +22,6 @@ from __future__ import annotations
 import json
 import pathlib
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -40,7 +39,7 @@ TRAINING = {
     "eval_batch_size": 64,
     "learning_rate": 1e-4,
     "optimizer": "adamw",
-    "padding": "bucket",
+    "padding": "pack",  # in random order, unlike bucket
     "precision": "bfloat16",
     "save_checkpoints_steps": 50,
     "keep_checkpoint_max": 1,
@@ -195,7 +194,8 @@ def start_of(data: Data) -> dict[str, Any]:
             config = json.loads((model / "bert_config.json").read_text())
             config |= {"num_hidden_layers": 4, "hidden_size": 256}
             config |= {"num_attention_heads": 4, "intermediate_size": 1024}
-            small.write_text(json.dumps(config))
+            small.with_suffix(".new").write_text(json.dumps(config))
+            small.with_suffix(".new").rename(small)
         return {"bert_config_file": small, "vocab_file": model / "vocab.txt"}
     if data.start == "weights":
         return {"init_checkpoint": first_model(data.pairs)}
@@ -272,6 +272,7 @@ def work(row: Row) -> Row:
     """The scores of a row of the plan, for each variant."""
     began, data = time.time(), DATA[row["data"]]
     output = WORK / "runs" / runner.name_of(row)
+    goes_on = output.exists()
     flags: dict[str, Any] = TRAINING | {
         "task_name": data.pairs,
         "data_dir": WORK / data.pairs,
@@ -284,7 +285,7 @@ def work(row: Row) -> Row:
         "seed": row["seed"],
     }
     runner.call("run_classifier_mgpu.py", flags)
-    trained = round(time.time() - began)
+    trained = None if goes_on else round(time.time() - began)
     found = {"copied": scores(data, [pair["source"] for pair in scored_pairs(data)])}
     drawn = {}
     # Other ways of writing are compared on the model of one seed.
@@ -295,8 +296,6 @@ def work(row: Row) -> Row:
         runner.call("run_classifier_mgpu.py", asked)
         texts = (output / "predict.txt").read_text("utf-8").split("\n")[:-1]
         found[variant], drawn[variant] = scores(data, texts), sample(data, texts)
-    shutil.copytree(output, WORK / "kept" / runner.name_of(row), dirs_exist_ok=True)
-    shutil.rmtree(output)
     path = WORK / "samples" / f"{runner.name_of(row)}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(drawn, ensure_ascii=False, indent=1) + "\n", "utf-8")
@@ -321,6 +320,10 @@ def table() -> Iterator[str]:
                 cells.append(runner.mean_and_error(values, 2))
             seeds = sum(variant in result["scores"] for result in found)
             yield f"| {name} | {variant} | {' | '.join(cells)} | {seeds} |"
+            if variant in PLAIN and seeds > 1:  # to compare the variants with
+                first = next(own for own in found if own["seed"] == 1)["scores"]
+                cells = [f"{first[variant].get(key, '-')}" for key in names]
+                yield f"| {name} | {variant}, seed 1 | {' | '.join(cells)} | 1 |"
 
 
 if __name__ == "__main__":
