@@ -21,7 +21,7 @@ _BLANKS = [
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?", "DATE"),
     (r"\d{4}-\d\d-\d\d", "DATE"),
     (r"\b[\d.]+ ex/s(  wait [\d.]+ ms)?", "SPEED"),  # a wait is told where it is long
-    (r"\b[\d.,]+ (s|ms|seconds|minutes|hours|days)\b", "TIME"),
+    (r"\b[\d.,]+ (s|ms|seconds?|minutes?|hours?|days?)\b", "TIME"),
     (r"\b\d+(\.\d+)? ?(examples|rows|tokens|steps|texts)/s", "SPEED"),
     (r'"(time|\w*seconds|\w*_per_second)": [\d.e+-]+', r'"\1": TIME'),
     (r"\b\d+:\d\d(:\d\d)?\b", "TIME"),
