@@ -85,8 +85,7 @@ CASES = {
         True, SST2, {"learning_rate": 1e-4, "max_train_steps": 75}
     ),
     "reversed labels to evaluate": Case(True, SST2, ADAMW, spoil=_reversed),
-    # Bad: after three epochs, naive Bayes is still better.
-    "headlines, adamw": Case(True, HEADLINES, ADAMW),
+    "headlines, adamw": Case(False, HEADLINES, ADAMW),
     "sst2, adamw": Case(False, SST2, ADAMW),
     "sst2, 5e-5": Case(False, SST2, ADAMW | {"learning_rate": 5e-5}),
     "sst2, Google's rule at 2e-5": Case(False, SST2, {"learning_rate": 2e-5}),

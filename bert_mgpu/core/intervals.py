@@ -62,7 +62,8 @@ def of_rows(values: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> In
 
 
 def _middle(values: np.ndarray) -> Interval:
-    low, high = np.quantile(values, (0.025, 0.975))
+    # A draw without any variance, say, has no score that is a ratio to it.
+    low, high = np.quantile(values[np.isfinite(values)], (0.025, 0.975))
     return float(low), float(high)
 
 

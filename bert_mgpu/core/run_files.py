@@ -127,7 +127,7 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         "epoch, time, loss, learning rate, gradient norm, speed, time spent waiting for"
         " input (and float16's loss scale) every `--log_steps` steps; the second is for"
         " TensorBoard (`tensorboard --logdir=OUTPUT_DIR`) and also has every score of"
-        " every evaluated set",
+        " every set that `--eval_steps` evaluates",
     ),
     (
         (ROLLBACKS,),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -120,7 +121,7 @@ def hanging(text: str, columns: int, indent: int) -> list[str]:
         if min(width(lines[-1] + gap), indent) + width(cell) <= columns:
             add(gap, cell)
             continue
-        start, *words = re.split(r"(?<=[^ ])( (?!% |-?[\d.]+$))", cell)
+        start, *words = re.split(r"(?<=[^ ])( (?!%(?:\W|$)|-?[\d.]+$))", cell)
         add(gap, start)
         for space, word in zip(words[::2], words[1::2], strict=True):
             add(space, word)
@@ -130,17 +131,20 @@ def hanging(text: str, columns: int, indent: int) -> list[str]:
 def align(
     lines: Sequence[Sequence[str]],
     widths: Sequence[int],
-    columns: int = WIDTH,
+    columns: int | None = None,
     *,
     least: int = _LEAST_NAME,
 ) -> str:
     """A table at most `columns` wide: names on the left, numbers on the right.
+
+    columns: None for those of the log (`narrow`).
 
     Where the numbers leave the names no room, several tables, one below the other.
 
     lines: a name and one cell for each of `widths`, which grow to fit the longest cell;
     least: columns that the names keep at least.
     """
+    columns = narrow(sys.stderr) if columns is None else columns
     lines = [[*map(visible, line)] for line in lines]
     longest, *cells = (max(map(width, column)) for column in zip(*lines, strict=True))
     widths = [

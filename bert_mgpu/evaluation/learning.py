@@ -12,8 +12,11 @@ from bert_mgpu.core.errors import listed
 # A learning rate of AdamW above which trainings get worse, and some learn nothing
 # (docs/performance.md).
 LONG_STEP = 5e-4
-_HIGH, _LOW = 1e-4, 1e-5  # rates
-_USUAL = "5e-5"
+# Fine-tuning's lowest and highest usual rate and one to try, and those of pretraining
+# from random weights: of AdamW and google-research/bert's; other optimizers have their
+# own.
+_USUAL = {False: (1e-5, 1e-4, "5e-5"), True: (1e-5, 5e-4, "1e-4")}
+_ADAMW, _GOOGLES = "adamw", "adamw_google"
 _FEW_STEPS = 100
 _FALLEN = 0.95  # the loss at the end over that at the start
 _FEWEST_LOSSES = 4
@@ -28,12 +31,14 @@ _ONE_LABEL = (
 class Training(NamedTuple):
     """How a model was trained, as far as it is known."""
 
+    optimizer: str
     rate: float  # at its peak, less what rollbacks took
     longest_step: float | None  # of adamw_google: see `schedule.longest_step`
     steps: int
     losses: Sequence[float]  # in the order of the steps
     from_weights: bool  # not from random weights
     trains_encoder: bool
+    pretrains: bool = False
 
 
 class JudgedScore(NamedTuple):
@@ -52,6 +57,12 @@ class JudgedScore(NamedTuple):
         perfect = 0 if self.lower_is_better else 1
         return perfect in self.constant.values()
 
+    @property
+    def has_floor(self) -> bool:
+        """Whether there is anything to beat; a baseline that is never right is not."""
+        known = [v for v in self.baseline.values() if v or self.lower_is_better]
+        return bool(self.constant or known)
+
 
 def findings(
     scores: Sequence[JudgedScore], training: Training | None, one_answer: str = ""
@@ -69,8 +80,7 @@ def findings(
     doubts = [_doubt(each) for each in scores]
     if doubts[0] and all(doubts):
         found.append(doubts[0])
-    has_floor = bool(main.constant or main.baseline)
-    learns = has_floor and not found
+    learns = main.has_floor and not found
     if training and not learns and (line := _loss_not_falling(training.losses)):
         found.append(line)
     if found:
@@ -108,17 +118,23 @@ def _doubt(score: JudgedScore) -> str | None:
     if ahead := [*_unbeaten(score)]:
         value = f"{score.metric} {score.value:.4f}"
         return f"{value} is not better than {' or '.join(ahead)}"
+    if not (score.value or score.lower_is_better):
+        return f"{score.metric} is 0: nothing that the model finds is right"
     return _within_interval(score)
 
 
 def _unbeaten(scores: JudgedScore) -> Iterator[str]:
-    """The constant answers that a model does not beat, and baselines above it."""
+    """The constant answers that a model does not beat, and baselines above it.
+
+    A baseline within the interval may be ahead by luck.
+    """
     sign = -1 if scores.lower_is_better else 1
     for name, floor in scores.constant.items():
         if sign * scores.value <= sign * floor:
             yield f"{name} ({floor:.4f})"
+    most = max(sign * end for end in scores.interval or (scores.value,))
     for name, floor in scores.baseline.items():
-        if sign * scores.value < sign * floor:
+        if most < sign * floor:
             yield f"{name} ({floor:.4f})"
 
 
@@ -173,7 +189,7 @@ def _advice(scores: Sequence[JudgedScore], training: Training | None) -> Iterato
     if training is None:
         yield vocabulary
         return
-    if not training.from_weights:
+    if not (training.from_weights or training.pretrains):
         yield "all weights began at random: pass --init_checkpoint"
     if not training.trains_encoder:
         yield "only the head is trained: freeze fewer parts"
@@ -181,7 +197,8 @@ def _advice(scores: Sequence[JudgedScore], training: Training | None) -> Iterato
     if is_bad:
         yield rate
     if training.steps < _FEW_STEPS:
-        yield f"more epochs, or a smaller batch: {training.steps} steps are few"
+        more = "a higher --num_train_steps" if training.pretrains else "more epochs"
+        yield f"{more}, or a smaller batch: {training.steps} steps are few"
     if training.from_weights:
         yield vocabulary
     if rate and not is_bad:
@@ -190,15 +207,17 @@ def _advice(scores: Sequence[JudgedScore], training: Training | None) -> Iterato
 
 def _rate_advice(training: Training) -> tuple[str, bool]:
     """Which rate and optimizer to try, "" if none, and whether the present are bad."""
-    if not training.trains_encoder:  # a head alone learns at higher rates
+    is_google = training.optimizer == _GOOGLES
+    # A head alone learns at higher rates.
+    if not (training.trains_encoder and (is_google or training.optimizer == _ADAMW)):
         return "", False
-    usual = f"--learning_rate={_USUAL}, in another --output_dir"
-    is_google = training.longest_step is not None
+    low, high, best = _USUAL[training.pretrains and not training.from_weights]
+    usual = f"--learning_rate={best}, in another --output_dir"
     if (training.longest_step or 0) > LONG_STEP:
         return f"--optimizer=adamw, whose first steps are smaller, and {usual}", True
-    if not _LOW <= training.rate <= _HIGH:
-        than = "lower" if training.rate > _HIGH else "higher"
+    if not low <= training.rate <= high:
+        than = "lower" if training.rate > high else "higher"
         return f"a {than} --learning_rate than {training.rate:g}: {usual}", True
     if is_google:
         return f"--optimizer=adamw {usual}", False
-    return usual if training.rate != float(_USUAL) else "", False
+    return usual if training.rate != float(best) else "", False

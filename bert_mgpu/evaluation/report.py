@@ -186,7 +186,8 @@ def _settings(facts: ReportFacts) -> Sections:
         value = getattr(facts.config, name)
         if value != trained.get(name):
             rows.append((f"--{name}", f"{_as_typed(value)} (of this command)"))
-    rows += [("devices", ", ".join(facts.devices)), ("batch", facts.batch)]
+    batch = run.get("training", {}).get("batch", facts.batch)
+    rows += [("devices", ", ".join(facts.devices)), ("batch", batch)]
     rows += [(name, str(value)) for name, value in run.get("versions", {}).items()]
     note = html.note("flags that differ from their defaults; devices and versions")
     return [("Settings", f"{note}\n{html.facts(rows)}")]

@@ -82,6 +82,15 @@ def read_objects(path: pathlib.Path) -> dict[str, dict[str, Any]]:
     return {name: value for name, value in content.items() if isinstance(value, dict)}
 
 
+def first_weights(output_dir: pathlib.Path, given: str | None) -> str | None:
+    """The --init_checkpoint from which a run began, before any resumption.
+
+    given: that of this command, which a run that is there does not read.
+    """
+    flags = read_objects(output_dir / run_files.RUN).get("flags", {})
+    return flags.get("init_checkpoint", given)
+
+
 def write_sentence_scores(
     output_dir: pathlib.Path, scores: Sequence[Mapping[str, Any]]
 ) -> list[str]:

@@ -125,6 +125,8 @@ def _confusion(block: ConfusionMatrix, anchors: Mapping[Place, str]) -> str:
         ("true", "predicted", block.counted, "share of true")
     ]
     for (true, predicted), anchor in anchors.items():
+        if true == predicted:  # wrong borders: it is not confused with another label
+            continue
         count = int(block.counts[true, predicted])
         share = f"{count / max(1, sums[true]):.1%}"
         link = html.Link(f"{count:,}", anchor)
@@ -152,7 +154,10 @@ def _mistakes(
             b.labels for b in own.shown.blocks if isinstance(b, ConfusionMatrix)
         )
         shown = f", {_MAX_OF_PLACE} of them" * (len(those) > _MAX_OF_PLACE)
-        title = f"{labels[true]}, taken for {labels[predicted]}: {len(those):,}{shown}"
+        wrong = f"taken for {labels[predicted]}"
+        if true == predicted:
+            wrong = "with wrong borders"
+        title = f"{labels[true]}, {wrong}: {len(those):,}{shown}"
         yield html.heading(title, anchor)
         yield _table(own, found, those[:_MAX_OF_PLACE])
 

@@ -79,9 +79,11 @@ def _facts(
     records = recorder.read_records(facts.output_dir / run_files.METRICS)
     if records:
         epochs = records[-1].get("epoch")
-        text = f"{records[-1]['step']:,} ({facts.batch})"
+        batch = training.get("batch", facts.batch)
+        text = f"{records[-1]['step']:,} ({batch})"
         yield "steps", text + (f"; {round(epochs, 1):g} epochs" if epochs else "")
-    start = run.get("flags", {}).get("init_checkpoint") or facts.config.init_checkpoint
+    given = facts.config.init_checkpoint
+    start = result_files.first_weights(facts.output_dir, given)
     yield "model", f"{facts.model}, from {_from_here(start) or 'random weights'}"
     counts = {name: len(rows.first_rows) for name, rows in facts.sets.items()}
     counts |= {own.name: own.total for own in evaluated}

@@ -158,7 +158,8 @@ def assess_pretraining(run: Run, plan: loop.TrainingPlan, next_sentence: bool) -
     if run.topology.group.rank == 0:
         chance = math.log(run.model.bert_config.vocab_size)
         chance += math.log(2) * next_sentence
-        _warn(learning.findings_of_pretraining(_training(run, plan), chance))
+        training = _training(run, plan)._replace(pretrains=True)
+        _warn(learning.findings_of_pretraining(training, chance))
 
 
 def _warn(doubts: Sequence[str]) -> None:
@@ -183,22 +184,18 @@ def _evaluation(run: FinetuningRun) -> Mapping[str, Any] | None:
     return choose(known, key=lambda row: row[chosen_by])
 
 
-def _start(run: Run) -> str | None:
-    """The --init_checkpoint from which the run began, before any resumption."""
-    flags = result_files.read_objects(run.output_dir / run_files.RUN).get("flags", {})
-    return flags.get("init_checkpoint") or run.config.init_checkpoint
-
-
 def _training(run: Run, plan: loop.TrainingPlan) -> learning.Training:
     records = recorder.read_records(run.output_dir / run_files.METRICS)
     trained = run.task.param_specs().keys() - {*run.frozen}
+    start = result_files.first_weights(run.output_dir, run.config.init_checkpoint)
     return learning.Training(
+        run.config.optimizer,
         _rate(plan),
         longest_step(run.config, plan),
         plan.steps,
         losses=[
             loss for row in records if (loss := recorder.total_loss(row)) is not None
         ],
-        from_weights=_start(run) is not None,
+        from_weights=start is not None,
         trains_encoder=any(name.startswith("bert/encoder/") for name in trained),
     )

@@ -27,7 +27,7 @@ from bert_mgpu.training import recorder
 
 _SECONDS = 30.0  # from one reading of the files to the next
 _MOST_METRICS, _MOST_PARAMS = 1000, 100  # in one request
-_LONGEST = 500  # characters of a value: older servers accept no more
+_LONGEST = 500 - len("...")  # characters of a value: older servers accept 500
 _EXPERIMENT = "bert_mgpu"  # unless MLflow's own variable names another
 # Values of MLflow's own variables, unless the user has set them.
 _SETTINGS = {
@@ -91,7 +91,7 @@ class MlflowLog:
 
     def update(self) -> None:
         """Logs the new records of the files."""
-        with self._warn_on_failure():
+        with self._warn_on_failure(), mlflow_state.LOCK:
             self._log(_curves(self._output_dir))
 
     def end(self, status: str) -> None:
@@ -101,7 +101,8 @@ class MlflowLog:
             if status == _FINISHED:
                 run_id = self._ensure_run()
                 self._log(_results(self._output_dir))
-                for path in _artifacts(self._output_dir):
+                report = getattr(self._config, "report", False)  # pretraining has none
+                for path in _artifacts(self._output_dir, report=report):
                     self._client.log_artifact(run_id, str(path))
                 say(f"logged in MLflow: {self._uri}, run {run_id}")
             if self._run_id:
@@ -273,9 +274,14 @@ def _results(output_dir: pathlib.Path) -> list[dict[str, Any]]:
     return records
 
 
-def _artifacts(output_dir: pathlib.Path) -> list[pathlib.Path]:
-    """The files that are stored with the run in MLflow: its settings and its scores."""
-    paths = [output_dir / name for name in (run_files.RUN, run_files.REPORT_PAGE)]
+def _artifacts(output_dir: pathlib.Path, *, report: bool) -> list[pathlib.Path]:
+    """The files that are stored with the run in MLflow: its settings and its scores.
+
+    report: whether the report, which has texts of the data, is one of them; it may be
+    there from an earlier command.
+    """
+    names = [run_files.RUN, *[run_files.REPORT_PAGE] * report]
+    paths = [output_dir / name for name in names]
     return [path for path in paths if path.is_file()] + _evaluations(output_dir)
 
 

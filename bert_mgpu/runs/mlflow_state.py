@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
+import threading
 from typing import Any
 
 from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError
+
+# Held from reading what is logged to noting what has been sent, since a training that
+# goes back to an earlier step changes both from another thread.
+LOCK = threading.Lock()
 
 
 def read(output_dir: pathlib.Path, uri: str) -> dict[str, Any]:

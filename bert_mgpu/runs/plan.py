@@ -98,7 +98,7 @@ def _steps(run: Run, steps: int, done: int, *, rows: int) -> Iterator[str]:
     yield f"{steps}: {rows} rows, {epochs}" + f"; {done} are done" * (done > 0)
     if run.config.eval_every:
         evaluations = -(-(steps - done) // run.config.eval_every)
-        yield f"{evaluations} evaluations, which are not in the time below"
+        yield f"{units.counted(evaluations, 'evaluation')}, not in the time below"
     if done:
         yield "(the changes below would be another run, in another --output_dir)"
 
@@ -106,21 +106,22 @@ def _steps(run: Run, steps: int, done: int, *, rows: int) -> Iterator[str]:
 def _rate(run: Run, plan: loop.TrainingPlan) -> Iterator[str]:
     config = run.config
     yield plan.rate_in_words
-    if plan.peak_rate > _HIGH_RATE and config.optimizer != "lamb":
-        yield (
-            f"WARNING: above {_HIGH_RATE:g} BERT often diverges; 2e-5 to 5e-5 are usual"
-        )
+    if plan.peak_rate > _HIGH_RATE and config.optimizer.startswith("adamw"):
+        yield f"WARNING: above {_HIGH_RATE:g} BERT often diverges; usual: 2e-5 to 5e-5"
     towers, accumulated = config.n_gpus, config.gradient_accumulation_steps
-    parts = f"{towers} towers" + f" x {accumulated} accumulation steps" * (
-        accumulated > 1
-    )
+    parts = units.counted(towers, "tower")
+    parts += f" x {accumulated} accumulation steps" * (accumulated > 1)
     factor, scaling = towers * accumulated, config.lr_scaling
     if factor >= _MANY_TOWERS and scaling == "none":
-        yield f"WARNING: {parts} make {factor} times the batch at the same rate:"
-        yield "lower --train_batch_size, or train more epochs, if accuracy falls"
+        yield (
+            f"WARNING: {parts} make {factor} times the batch at the same rate: lower"
+            " --train_batch_size, or train more epochs, if accuracy falls"
+        )
     elif towers > 1 and scaling != "none" and config.optimizer == "adamw_google":
-        yield f"WARNING: --lr_scaling={scaling} loses more accuracy than it gains,"
-        yield "with this optimizer: lower --train_batch_size instead"
+        yield (
+            f"WARNING: --lr_scaling={scaling} loses more accuracy than it gains, with"
+            " this optimizer: lower --train_batch_size instead"
+        )
 
 
 def _length(run: Run, notes: dict[str, Any]) -> Iterator[str]:
@@ -196,14 +197,11 @@ def _memory(run: Run, rows: int, length: int, *, targets: float = 0) -> Iterator
         advice = memory_advice(True, config.recompute)
         yield f"WARNING: one row at a time is too much: {advice}"
         return
-    if batch != config.train_batch_size:
-        flags = (
-            f"--train_batch_size={batch} --gradient_accumulation_steps={accumulated}"
-        )
-        if batch < config.train_batch_size:
-            yield f"WARNING: too much: {flags} would fit, for the same steps"
-        else:
-            yield f"{flags} fits too: the same steps in fewer micro-batches"
+    flags = f"--train_batch_size={batch} --gradient_accumulation_steps={accumulated}"
+    if batch < config.train_batch_size:
+        yield f"WARNING: too much: {flags} would fit, for the same steps"
+    elif batch > config.train_batch_size:
+        yield f"{flags} fits too: the same steps in fewer micro-batches"
 
 
 def _time(
@@ -233,8 +231,10 @@ def _time(
     about = units.duration_text(seconds)
     yield f"about {about} for {steps} steps of {step * ratio:.2f} s,"
     each = f" for each of {shapes} shapes of batches" * (shapes > 1)
-    yield f"after {first[0]:.0f} s of compilation{each}"
-    if (count := len(towers.devices)) > 1:
+    compiles = run.compilation.passes
+    what = f"of compilation{each}" if compiles else "for the first one"
+    yield f"after {first[0]:.0f} s {what}"
+    if compiles and (count := len(towers.devices)) > 1:
         yield (
             f"(each of {count} devices compiles for itself: {first[1]:.0f} s of"
             " processor time in all)"

@@ -254,11 +254,12 @@ def write_run_files(
     identity: dict[str, Any],
     task: Mapping[str, Any],
     devices: Sequence[str],
+    batch: str,
     output_dir: pathlib.Path,
 ) -> None:
     """Writes the files that describe this run to later runs and people: run.json, ...
 
-    task: see `run.Data`; devices: in words.
+    task: see `run.Data`; devices, batch: in words.
     """
     began = {"began": _now(), "seconds": 0.0}
     settings = {f.name: getattr(config, f.name) for f in fields(type(config))}
@@ -274,7 +275,8 @@ def write_run_files(
         **({run_folder.TASK: task} if task else {}),
         "frozen": frozen,
         "identity": identity,
-        _TRAINING: began | {"host": platform.node(), "devices": [*devices]},
+        _TRAINING: began
+        | {"host": platform.node(), "devices": [*devices], "batch": batch},
         "versions": {
             "bert_mgpu": bert_mgpu.__version__,
             "tensorflow": tf.__version__,

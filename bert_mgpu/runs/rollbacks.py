@@ -16,7 +16,7 @@ from bert_mgpu.data import batching, pipeline
 from bert_mgpu.distributed import collective
 from bert_mgpu.runs import mlflow_state
 from bert_mgpu.runs.run import Run
-from bert_mgpu.training import divergence
+from bert_mgpu.training import divergence, recorder
 from bert_mgpu.training.towers import Towers
 
 MOST = 3  # rollbacks of a training
@@ -42,7 +42,7 @@ def located(
     step = error.step - 1
     order = batching.training_orders(run.batching, rows)[run.config.padding]
     own = order.placement(step).share(towers.own_towers, towers.n_towers)
-    why = "with the weights as later steps have changed them, it is finite"
+    why = "when it is repeated, each part of it is finite"
     try:
         found = towers.find_nonfinite(pipeline.collate(rows, own), step)
     except tf.errors.OpError:  # the search may need more memory than a step
@@ -112,7 +112,13 @@ def roll_back(error: DivergedStep, run: Run, of: str) -> None:
         content["of"] = of
         content["rollbacks"] = [one._asdict() for one in after]
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-        mlflow_state.go_back(run.output_dir, newest)
+        with mlflow_state.LOCK:
+            # Before MLflow's thread can read and log the steps once more.
+            for name in (run_files.METRICS, run_files.EVALUATIONS):
+                path = run.output_dir / name
+                if files.lexists(path):
+                    recorder.open_continued(path, newest).close()
+            mlflow_state.go_back(run.output_dir, newest)
         files.write_text(run.output_dir / run_files.ROLLBACKS, text)
         say(
             f"step {error.step}: {error.seen}: back to step {newest}, with half the"

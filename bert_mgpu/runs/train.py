@@ -178,6 +178,7 @@ def _train(
             identity=identity,
             task=run.data.task,
             devices=devices.device_models(run.devices) or run.devices,
+            batch=run.batch_in_words,
             output_dir=run.output_dir,
         )
     fact(

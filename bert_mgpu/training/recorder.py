@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import pathlib
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tqdm
 
-from bert_mgpu.core import files, run_files, tensor_names, units
+from bert_mgpu.core import files, run_files, tensor_names, terminal, units
 from bert_mgpu.core.errors import Diverged, Interrupted, Preempted
 from bert_mgpu.core.log import say
 from bert_mgpu.training import precision
 from bert_mgpu.training.events import Events
 from bert_mgpu.training.loop import StepRecord
 
-# Short enough for the loss, rate and speed to fit into 80 columns.
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+_AROUND = len("train: 100%|#| / [1:02:03]")  # around the steps and the cells behind
 _MAX_LINE_BYTES = 1 << 16  # of a record in the file
 _MAX_INTEGER = 2**63
 _LINE_SECONDS = 10.0  # between two log lines
@@ -135,8 +136,8 @@ class Recorder:
         left = "" if last or not self._steady else f"{self._left(record['step'])} left"
         fast = f"{speed:.1f} ex/s" if speed else ""
         slow = f"wait {wait}" if starved else ""
-        shown = f"loss {loss:.3f}", fast, slow, left
-        self._bar.set_postfix_str(", ".join(filter(None, shown)))
+        shown = f"loss {loss:.3f}", left, fast, slow
+        self._bar.set_postfix_str(self._fitting([*filter(None, shown)]))
         if last or now - self._last_line >= _LINE_SECONDS:
             self._last_line = now
             place = f"step {record['step']}/{self._steps}"
@@ -144,6 +145,12 @@ class Recorder:
             rate = f"lr {record['learning_rate']:.2e}"
             cells = [place, epoch, f"loss {loss:.4f}", rate, fast, slow, left]
             say("  ".join(filter(None, cells)))
+
+    def _fitting(self, cells: Sequence[str]) -> str:
+        """As many of the cells, from the first one on, as fit beside the bar."""
+        free = terminal.columns_of(sys.stderr) - _AROUND - 2 * len(str(self._steps))
+        widths = itertools.accumulate(len(", ") + len(cell) for cell in cells)
+        return ", ".join(cells[: sum(width <= free for width in widths)])
 
     def _left(self, step: int) -> str:
         """The time for the remaining steps, at the mean speed of all steps so far."""

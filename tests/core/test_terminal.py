@@ -120,6 +120,16 @@ def test_what_stands_between_wide_gaps_stays_in_one_line():
     assert (first, rest) == ("name  a cell", ["      of many", "      words"])
 
 
+def test_tables_fit_the_terminal_of_the_log(monkeypatch):
+    lines = [["a name", "1"], ["x" * 90, "2"]]
+    for columns in (60, 80, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        widths = {
+            terminal.width(line) for line in terminal.align(lines, [9]).split("\n")
+        }
+        assert widths == {min(columns, 80)}
+
+
 def test_a_percentage_stays_whole():
     text = "50 % have at most 3, 90 % 4, 95 % 4, 99 % 5, 100 % 5"
     for columns in range(10, 60):

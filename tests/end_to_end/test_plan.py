@@ -285,6 +285,9 @@ def test_says_what_compilation_takes(monkeypatch, count):
     assert "20 s of compilation for each of 3 shapes of batches" in text
     every = "each of 4 devices compiles for itself: 31 s of processor time in all"
     assert (every in text) == (count == 4)
+    job = job_of(xla="off")
+    text = " ".join(plan_lib._time(job, towers, [], steps=9, ratio=1.0, shapes=3))
+    assert "after 20 s for the first one" in text and "compil" not in text
 
 
 def test_counts_what_evaluations_on_the_way_keep():

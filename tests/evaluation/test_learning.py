@@ -11,6 +11,7 @@ from bert_mgpu.evaluation.learning import (
 )
 
 GOOD = Training(
+    "adamw_google",
     5e-5,
     1e-4,
     500,
@@ -59,6 +60,24 @@ def test_few_rows_may_be_luck():
     assert findings(scores(0.545, interval=(0.5101, 0.593), baseline=0.52), GOOD) == []
     # The interval may hold the baseline: that learns too.
     assert findings(scores(0.81, interval=(0.79, 0.83)), GOOD) == []
+    assert findings(scores(0.79, interval=(0.77, 0.81)), GOOD) == []
+    line, *_ = findings(scores(0.77, interval=(0.75, 0.79)), GOOD)
+    assert line.endswith("0.7700 is not better than naive Bayes (0.8000)")
+    lower = scores(0.4, metric="eval_loss", interval=(0.35, 0.45), baseline=0.3)
+    assert "not better than naive Bayes" in findings(lower, GOOD)[0]
+    lower = scores(0.4, metric="eval_loss", interval=(0.29, 0.5), baseline=0.3)
+    assert findings(lower, GOOD) == []
+
+
+@pytest.mark.parametrize("value", [0.0, 0.004])
+def test_a_baseline_that_is_never_right_is_no_floor(value):
+    """As of entities: naive Bayes has none of these families' answers."""
+    own = JudgedScore("f1", value, False, (0.0, 0.01), {}, {"a dictionary": 0.0})
+    flat = findings([own], GOOD._replace(losses=FLAT))
+    assert any("did not fall" in line for line in flat)
+    falls = findings([own], GOOD)
+    said = "f1 is 0: nothing that the model finds is right"
+    assert (falls[:1] == [said]) == (value == 0)
 
 
 def test_one_answer_is_told_first():
@@ -114,6 +133,19 @@ def test_a_pretraining_that_learns_nothing():
     assert findings_of_pretraining(GOOD._replace(losses=[1.0, 1.1, 1.2, 1.3]), 9.9)
 
 
+def test_what_to_try_in_a_pretraining():
+    """It may begin at random, and counts steps."""
+    flat = GOOD._replace(losses=FLAT, steps=50, pretrains=True)
+    _, advice = findings_of_pretraining(flat, 0.7)
+    assert "a higher --num_train_steps, or a smaller batch: 50 steps are" in advice
+    new = flat._replace(from_weights=False, rate=1e-3)
+    _, advice = findings_of_pretraining(new, 0.7)
+    assert "--init_checkpoint" not in advice and "epochs" not in advice
+    assert "a lower --learning_rate than 0.001: --learning_rate=1e-4" in advice
+    _, advice = findings_of_pretraining(new._replace(rate=3e-4), 0.7)
+    assert "a lower" not in advice
+
+
 @pytest.mark.parametrize("lower", [False, True])
 def test_rows_of_one_label_say_nothing_of_a_model(lower):
     """One answer for all is right: a perfect model is not better."""
@@ -142,7 +174,10 @@ def test_rows_of_one_label_say_nothing_of_a_model(lower):
         ({"rate": 1e-6, "longest_step": 1e-6}, "a higher --learning_rate than 1e-06: "),
         ({"steps": 12}, "more epochs, or a smaller batch: 12 steps are few"),
         ({}, "--optimizer=adamw --learning_rate=5e-5"),
-        ({"longest_step": None, "rate": 1e-4}, "; --learning_rate=5e-5, in another"),
+        (
+            {"optimizer": "adamw", "longest_step": None, "rate": 1e-4},
+            "; --learning_rate=5e-5, in another",
+        ),
     ],
 )
 def test_what_to_try(changed, advice):
@@ -154,8 +189,14 @@ def test_what_to_try(changed, advice):
     assert advised <= 2 and (not changed.get("trains_encoder", True)) <= (not advised)
 
 
+@pytest.mark.parametrize("optimizer", ["lamb", "adafactor", "lion"])
+def test_other_optimizers_have_other_rates(optimizer):
+    own = GOOD._replace(optimizer=optimizer, longest_step=None, rate=2e-3)
+    assert "rate" not in findings(scores(0.5), own)[-1]
+
+
 def test_what_was_done_is_not_advised():
-    lines = findings(scores(0.5), GOOD._replace(longest_step=None))
+    lines = findings(scores(0.5), GOOD._replace(optimizer="adamw", longest_step=None))
     assert lines[-1] == "to try: do --vocab_file and --do_lower_case match the weights?"
     head = GOOD._replace(trains_encoder=False, rate=1e-3)
     assert "--learning_rate" not in findings(scores(0.5), head)[-1]

@@ -83,6 +83,14 @@ def test_scores_come_back_as_they_were_written(tmp_path):
     assert path.read_text().startswith("eval_accuracy = 0.3333333333333333\n")
 
 
+@pytest.mark.parametrize("began", [None, "a model"])
+def test_where_a_run_began_is_not_what_a_command_names(tmp_path, began):
+    assert result_files.first_weights(tmp_path, "x") == "x"  # there is no run
+    flags = {"flags": {"init_checkpoint": began}}
+    (tmp_path / "run.json").write_text(json.dumps(flags))
+    assert result_files.first_weights(tmp_path, "x") == began
+
+
 def test_seeds_have_the_deviation_of_a_sample():
     """R: sd(c(1, 2, 4)) is 1.527525; scores that one run lacks are left out."""
     runs = [{"eval_loss": 1.0}, {"eval_loss": 2.0, "f1": 1.0}, {"eval_loss": 4.0}]

@@ -120,6 +120,13 @@ def test_many_labels_are_listed_by_name(tmp_path):
     assert 'class="matrix"' in page
 
 
+def test_wrong_borders_are_not_another_label(tmp_path):
+    own = evaluated(labels=31, places=((0, 0), (0, 1)))
+    (_, page), (_, wrong) = written(own, tmp_path)
+    assert "<td>L0</td><td>L1</td>" in page and "<td>L0</td><td>L0</td>" not in page
+    assert "L0, with wrong borders: 2" in wrong and "L0, taken for L1: 2" in wrong
+
+
 def test_a_sparse_matrix_is_listed_like_any_other(tmp_path):
     own = evaluated(labels=31)
     table, matrix = own.shown.blocks

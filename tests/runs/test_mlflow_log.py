@@ -135,6 +135,11 @@ def test_a_finished_run_is_logged_whole_by_the_same_command(tiny, inside, tmp_pa
     for _ in range(2):
         assert inside(tiny.flags(out, **FLAGS, mlflow=other))[0] == 0
         assert stored(*only_run_of(other)) == written(out)
+    # A report that this command did not ask for is not sent: it has texts.
+    (out / "report.html").write_text("an earlier command's")
+    third = tmp_path / "third"
+    assert inside(tiny.flags(out, **FLAGS | {"report": False}, mlflow=third))[0] == 0
+    assert files_of(*only_run_of(third)).keys() == {"run.json"}
 
 
 def test_each_seed_has_a_run(tiny, inside, tmp_path):
@@ -339,8 +344,8 @@ def test_long_values_and_many_flags_fit(later):
     with mlflow_log.following(run):
         pass
     _, found = only_run_of(store)
-    assert found.data.params["freeze"] == "x" * 500 + "..."
-    assert len(found.data.tags["devices"]) == 503
+    assert found.data.params["freeze"] == "x" * 497 + "..."
+    assert len(found.data.tags["devices"]) == 500
     assert {f"flag{n}" for n in range(150)} < found.data.params.keys()
 
 

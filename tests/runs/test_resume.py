@@ -204,6 +204,7 @@ def test_run_files_say_how_it_began(tmp_path, said):
             identity=IDENTITY,
             task={"name": "mine"},
             devices=["a card"],
+            batch="8 examples x 2 towers = 16 per step",
             output_dir=tmp_path,
         )
         save(tmp_path)
@@ -214,6 +215,7 @@ def test_run_files_say_how_it_began(tmp_path, said):
     began = json.loads((tmp_path / "run.json").read_text())["training"]
     assert began["began"] == "2026-01-01T00:00:00+00:00"
     assert began["host"] == platform.node() and began["devices"] == ["a card"]
+    assert began["batch"] == "8 examples x 2 towers = 16 per step"
     assert began["seconds"] == 0 and "ended" not in began
     for seconds, ended in ((1.5, False), (2.25, True)):
         resume.note_time(tmp_path, seconds, ended=ended)

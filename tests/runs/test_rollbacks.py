@@ -44,11 +44,16 @@ def test_those_of_another_training_do_not_count(job, tmp_path):
 
 def test_mlflow_gets_the_steps_that_are_repeated(job, tmp_path):
     """What it has of the steps after the checkpoint is of weights that are gone."""
+    rows = [json.dumps({"step": step, "loss": 1.0}) + "\n" for step in (7, 8, 9)]
+    (tmp_path / "metrics.jsonl").write_text("".join(rows))
     logged = {"train": 9, "dev": 6, "later": 8}
     mlflow_state.write(tmp_path, "a store", "a run", logged=logged)
     rollbacks.roll_back(DivergedStep(10, "loss nan", ""), job, "a")
     found = mlflow_state.read(tmp_path, "a store")
     assert found["run_id"] == "a run"
+    # Nor can MLflow's thread read them again.
+    assert (tmp_path / "metrics.jsonl").read_text() == "".join(rows[:2])
+    assert not (tmp_path / "evaluations.jsonl").exists()
     assert found["logged"] == {"train": 8, "dev": 6, "later": 8}
     for text in ("", "{}", '{"uri": 1, "run_id": 2, "logged": []}'):
         (tmp_path / "mlflow.json").write_text(text)
@@ -98,7 +103,7 @@ def test_where_is_not_known_is_told(job, capsys, repeated):
     error = DivergedStep(9, "loss nan", "")
     found = rollbacks.located(error, job, rows, towers=towers)
     assert str(found) == str(error)
-    why = "changed them, it is finite" if repeated else "could not be repeated"
+    why = "each part of it is finite" if repeated else "could not be repeated"
     line = capsys.readouterr().err
     assert "cannot tell where step 9 diverged: " in line and why in line
 

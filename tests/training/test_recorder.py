@@ -94,6 +94,35 @@ def test_a_full_disk_does_not_hide_why_a_training_ended(tmp_path, monkeypatch):
         made.__exit__(None, None, None)
 
 
+@pytest.mark.parametrize(
+    ("columns", "kept"),
+    [
+        (200, ["loss 1.000", "12:03 left", "8.0 ex/s", "wait 250.0 ms"]),
+        (80, ["loss 1.000", "12:03 left", "8.0 ex/s"]),
+        (60, ["loss 1.000", "12:03 left"]),
+        (30, []),
+    ],
+)
+def test_the_bar_shows_whole_cells_that_fit(tmp_path, monkeypatch, columns, kept):
+    """Beside the longest elapsed time and as many steps as there are."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    made = recorder.Recorder(
+        tmp_path, Events(tmp_path), start=0, steps=1000, batch=8, rows=16, every=2
+    )
+    cells = ["loss 1.000", "12:03 left", "8.0 ex/s", "wait 250.0 ms"]
+    shown = made._fitting(cells)
+    assert shown == ", ".join(kept)
+    bar = recorder._BAR.format(
+        l_bar="train: 100%|",
+        bar="#",
+        n_fmt=1000,
+        total_fmt=1000,
+        elapsed="1:02:03",
+        postfix=f", {shown}",
+    )
+    assert len(bar) <= columns or not kept
+
+
 def said(tmp_path, monkeypatch, *steps, **options):
     """The log of these steps, of two of 8 rows to an epoch."""
     lines = []

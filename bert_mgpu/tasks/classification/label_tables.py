@@ -6,6 +6,7 @@ numbers that predict.txt holds. The formulas are those of scikit-learn.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ _MAX_MATRIX_CLASSES = 20  # at 3 characters each, 60 of the 80 columns
 _MAX_PAIRS = 20
 _MAX_LABELS, _MAX_WORST = 50, 20  # lines of a table of labels; of more, the worst
 _MEANS = 3  # lines below those of the labels
-_PAIR_WIDTH = 31  # of each name of a pair
+_PAIR_NUMBERS = 8, 10  # columns of the numbers of a pair
 _MIN_NAME_WIDTH = len("true\\predicted")
 
 Cells = list[tuple[str, ...]]  # the lines of a table, its header first
@@ -117,7 +118,7 @@ def counts_to_show(labels: np.ndarray, predictions: np.ndarray, classes: int) ->
 def confusion_table(
     labels: np.ndarray, predictions: np.ndarray, label_names: Sequence[str]
 ) -> str:
-    """The confusion matrix in 80 columns.
+    """The confusion matrix, in 80 columns or the terminal's.
 
     Up to 20 classes: a line for each true class, a column for each predicted
     one; counts where they fit, else percentages of the true class. For more
@@ -133,7 +134,10 @@ def confusion_table(
     support_width = max(6, len(str(support.max())) + 1)
     legend, cells = "number of examples", matrix
     cell_width = max(3, len(str(matrix.max())) + 1)
-    if terminal.WIDTH - num_classes * cell_width - support_width < _MIN_NAME_WIDTH:
+    if (
+        terminal.narrow(sys.stderr) - num_classes * cell_width - support_width
+        < _MIN_NAME_WIDTH
+    ):
         legend, cell_width = "% of the true class (99: or more, .: < 0.5)", 3
         percent = 100 * matrix / np.maximum(support, 1)[:, None]
         cells = np.minimum(np.floor(percent + 0.5), 99).astype(np.int64)
@@ -155,11 +159,12 @@ def _confused_pairs(
     support = np.bincount(labels, minlength=len(label_names))
     pairs = np.stack([labels, predictions], -1)[labels != predictions]
     pairs, counts = np.unique(pairs, axis=0, return_counts=True)
-    lines = [(terminal.fit("true", _PAIR_WIDTH) + "predicted", "rows", "% of true")]
+    width = (terminal.narrow(sys.stderr) - sum(_PAIR_NUMBERS)) // 2  # of each name
+    lines = [(terminal.fit("true", width) + "predicted", "rows", "% of true")]
     for index in np.argsort(-counts, kind="stable")[:_MAX_PAIRS]:
         (true, predicted), count = pairs[index].tolist(), int(counts[index])
         names = (f"{i} {label_names[i]}" for i in (true, predicted))
-        pair = "".join(terminal.fit(name, _PAIR_WIDTH) for name in names)
+        pair = "".join(terminal.fit(name, width) for name in names)
         share = f"{100 * count / support[true]:.1f}"
         lines.append((pair, str(count), share))
-    return f"most frequent errors\n{terminal.align(lines, (8, 10))}"
+    return f"most frequent errors\n{terminal.align(lines, _PAIR_NUMBERS)}"

@@ -19,7 +19,9 @@ from bert_mgpu.tasks.classification.problem_types import MULTI, SINGLE
 
 NAME = "naive Bayes"
 _BLOCK = 20_000  # rows
-_MOST_CELLS = 50_000_000  # of a labels-by-tokens table: a model holds three, 1.2 GB
+# Of a table of labels by tokens, of which a model of type single holds three, 1.2 GB;
+# or of labels by rows, for which those of type multi take a minute.
+_MOST_CELLS = 50_000_000
 
 
 def scores(
@@ -40,10 +42,13 @@ def scores(
     width = 1 + max(
         int(rows.ragged["input_ids"].values.max()) for rows in (train, *sets.values())
     )
-    if predict is _single and (cells := len(labels) * width) > _MOST_CELLS:
+    size, what = width, "tokens"
+    if predict is _multi:
+        size, what = sum(map(len, (train, *sets.values()))), "rows"
+    if (cells := len(labels) * size) > _MOST_CELLS:
         fact(
             "baseline",
-            f"no {NAME}: {len(labels)} labels of {width} tokens make a table of"
+            f"no {NAME}: {len(labels)} labels of {size} {what} make a table of"
             f" {cells:,} numbers",
         )
         return {}

@@ -161,7 +161,8 @@ def of_values(truth: np.ndarray, predicted: np.ndarray) -> Trust:
     variance, found = float(truth.var()), dict[str, intervals.Interval]()
     if variance:
         sums = np.stack([(truth - predicted) ** 2, (truth - truth.mean()) ** 2], -1)
-        low, high = intervals.of_rows(sums, lambda drawn: drawn[:, 0] / drawn[:, 1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low, high = intervals.of_rows(sums, lambda own: own[:, 0] / own[:, 1])
         found["eval_loss"] = (low * variance, high * variance)
     line = ""
     if len(truth) >= _FEWEST and predicted.std() < _NARROW * truth.std():

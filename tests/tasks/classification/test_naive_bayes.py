@@ -51,6 +51,10 @@ def test_labels_whose_table_has_no_room_have_no_baseline(monkeypatch, capfd):
         "no naive Bayes: 2 labels of 3 tokens make a table of 6"
         in capfd.readouterr().err
     )
+    several = features([[1], [2]], np.array([[1, 0], [0, 1]], np.uint8))
+    sets, multi = {"dev": several}, PROBLEM_TYPES["multi"]
+    assert naive_bayes.scores(several, sets, LABELS, problem_type=multi) == {}
+    assert "2 labels of 4 rows make a table of 8" in capfd.readouterr().err
 
 
 def test_each_of_several_labels_has_a_model_of_its_own():

@@ -179,6 +179,14 @@ def test_values_beside_their_mean():
     )
 
 
+@pytest.mark.parametrize("labels", [(-1, *[0] * 98, 1), (1, 2, 3)])
+def test_draws_without_variance_do_not_count(labels):
+    truth = np.array(labels, float)
+    found = trust.of_values(truth, truth + 0.5)
+    low, high = found.intervals["eval_loss"]
+    assert 0 < low < high < np.inf
+
+
 def test_noise_is_hardly_ever_better_than_the_mean():
     rng = np.random.default_rng(4)
     better = 0
