@@ -12,6 +12,7 @@ Needs the package tensorflow-text (extra `tf_text`).
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import pathlib
 import sys
@@ -49,6 +50,14 @@ def _check(config: LearnVocabConfig) -> None:
     target = str(config.vocab_file)
     read = corpus.find_files(str(config.input_file), pipe=False)
     check_outputs([("vocab_file", target)], [("input_file", path) for path in read])
+    # The next command reads the same names.
+    here = os.path.abspath(target)
+    for name in str(config.input_file).split(","):
+        if fnmatch.fnmatch(here, os.path.abspath(name.strip())):
+            raise UserError(
+                f"--vocab_file={target}: --input_file={name.strip()} would read it as"
+                " text the next time: pass another name"
+            )
     # In all other scripts this flag names an input: the vocabulary of a model.
     if os.path.lexists(target):
         raise UserError(

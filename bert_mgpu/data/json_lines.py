@@ -11,7 +11,7 @@ from bert_mgpu.core.errors import shortened
 from bert_mgpu.core.text_files import Lines
 
 _MOST_LINES = 100_000  # lines of an object
-_BEHIND = " \t,"  # what may follow an object in a list
+BEHIND = " \t,"  # what may follow an object in a list
 _SURROGATES = re.compile("[\ud800-\udfff]")  # unpaired: json.loads joins pairs
 
 
@@ -36,11 +36,11 @@ def objects(lines: Lines) -> Iterator[tuple[int, str]]:
             elif bare in ("[", "]"):
                 in_list = bare == "["
             else:
-                yield number, line.rstrip(_BEHIND) if in_list else line
+                yield number, line.rstrip(BEHIND) if in_list else line
             continue
         parts.append(line)
-        if line.rstrip(_BEHIND) == f"{indent}}}" or len(parts) >= _MOST_LINES:
-            yield first, "\n".join(parts).rstrip(_BEHIND)
+        if line.rstrip(BEHIND) == f"{indent}}}" or len(parts) >= _MOST_LINES:
+            yield first, "\n".join(parts).rstrip(BEHIND)
             parts = []
     if parts:
         yield first, "\n".join(parts)

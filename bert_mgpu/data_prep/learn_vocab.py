@@ -7,7 +7,7 @@ import shlex
 import sys
 
 from bert_mgpu.config.learn_vocab import LearnVocabConfig
-from bert_mgpu.core import files, terminal
+from bert_mgpu.core import files, terminal, units
 from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.data_prep import corpus, vocab_report, vocabulary, word_pieces
 from bert_mgpu.text import learnt_vocab
@@ -57,8 +57,9 @@ def _check_size(config: LearnVocabConfig, needed: int, alphabet: Alphabet) -> No
     if needed > config.vocab_size:
         raise UserError(
             f"--vocab_size={config.vocab_size}: {len(alphabet.characters):,} characters"
-            f" occur {config.min_count} times or more; with ## and the special tokens"
-            f" they need {needed}: pass at least that many, or a larger --min_count"
+            f" occur {units.counted(config.min_count, 'time')} or more; with ## and the"
+            f" special tokens they need {needed}: pass at least that many, or a larger"
+            " --min_count"
         )
 
 
@@ -77,8 +78,9 @@ def _made(
     lines.append(f"  {terminal.cut_front(str(config.vocab_file), columns - 2)}")
     if size < config.vocab_size:
         lines += terminal.wrap(
-            f"No more pieces occur {config.min_count} times or more:"
-            f" {config.vocab_size:,} tokens need more text, or a smaller --min_count.",
+            f"The {word_pieces.MOST_WORDS:,} most frequent words have no more pieces"
+            f" that occur {units.counted(config.min_count, 'time')} or more: more text,"
+            " or a smaller --min_count, may give more.",
             columns,
         )
     return lines

@@ -1,10 +1,11 @@
 """Pieces of words, learnt by tensorflow-text's WordPiece learner.
 
-The learner keeps each piece that occurs at least as often as a threshold, not counting
-occurrences within longer pieces that are kept. By itself it searches for a threshold
-whose vocabulary has between 95 and 100 % of the wanted size, and ends below or above if
-none has. So the threshold is searched for here instead: the vocabulary is never too
-large, and never too small if the text has enough pieces.
+The learner keeps each piece that occurs at least as often as a threshold. It counts an
+occurrence only where no longer piece begins with it, whether that one is kept or not:
+"photo" in many different rare words is not learnt. By itself it searches for a
+threshold whose vocabulary has between 95 and 100 % of the wanted size, and ends below
+or above if none has. So the threshold is searched for here instead: the vocabulary is
+never too large, nor too small if the learner finds enough pieces.
 
 https://www.tensorflow.org/text/guide/subwords_tokenizer describes the algorithm.
 """

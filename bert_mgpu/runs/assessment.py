@@ -189,10 +189,10 @@ def _training(run: Run, plan: loop.TrainingPlan) -> learning.Training:
     trained = run.task.param_specs().keys() - {*run.frozen}
     start = result_files.first_weights(run.output_dir, run.config.init_checkpoint)
     return learning.Training(
-        run.config.optimizer,
-        _rate(plan),
-        longest_step(run.config, plan),
-        plan.steps,
+        optimizer=run.config.optimizer,
+        rate=_rate(plan),
+        longest_step=longest_step(run.config, plan),
+        steps=plan.steps,
         losses=[
             loss for row in records if (loss := recorder.total_loss(row)) is not None
         ],

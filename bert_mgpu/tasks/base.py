@@ -269,7 +269,7 @@ class Family(abc.ABC):
 
     def doubts(self, files: TaskFiles, examples: Sequence[Example]) -> LabelIssues:
         """The labels that are likely wrong, for `doctor data --check_labels`."""
-        raise UserError(f"--check_labels: {files.name} has no single label for a row")
+        raise UserError(f"--check_labels: {files.name} is not of the type 'single'")
 
     def repaired(
         self,

@@ -11,9 +11,11 @@ from bert_mgpu.core import text_files
 from bert_mgpu.core.errors import short_repr
 from bert_mgpu.data import tables
 from bert_mgpu.data.columns import Column
+from bert_mgpu.text.ad_segments import SLOT_CHARACTER
 
 LAST = -1  # a column number: the last column, which is none of the others
 DEFAULT_TYPE = "single"
+MARKER = "slot_marker"  # a key of the options
 
 
 def split_at_tabs(line: str) -> list[str]:
@@ -102,6 +104,12 @@ class TaskFiles:
     def known_labels(self) -> frozenset[str]:
         """The labels, for rows to look theirs up among thousands."""
         return frozenset(self.labels)
+
+    @property
+    def marks(self) -> str:
+        """What marks slots in texts; a repair must not replace it."""
+        own = SLOT_CHARACTER if self.has_slots else ""
+        return own + str(self.options.get(MARKER, ""))
 
     def file_of(self, split: str) -> str | None:
         """The name of the file of "train", "dev" or "test"."""

@@ -1,13 +1,16 @@
 """What `bert_mgpu doctor data` says of rows that were planted, and of sound ones."""
 
 import html
+import json
 import re
+import types
 
 import pytest
 
-from bert_mgpu.cli.doctor import first_rows, suspect_labels
+from bert_mgpu.cli.doctor import first_rows, suspect_labels, task_data
 from bert_mgpu.core import terminal
 from bert_mgpu.evaluation import html as html_lib
+from bert_mgpu.tasks.data_checks import LabelIssues
 from tests.support.doctored import LONG, problems, sound
 
 
@@ -122,6 +125,27 @@ def test_near_rows_by_place_and_label(doctor):
     ]
 
 
+@pytest.mark.parametrize(("right", "learns"), [(0.55, False), (0.75, True)])
+def test_what_a_model_knows_by_luck_is_nothing(right, learns):
+    """Of 100 rows, where 50 have the most common label."""
+    doubts = LabelIssues(100, right, 0.5, found=[], needed=10)
+    family = types.SimpleNamespace(doubts=lambda files, examples: doubts)
+    assert suspect_labels.SuspectLabels([], family, None).learns == learns
+
+
+def test_a_file_that_the_task_names_is_missed(doctor, tmp_path, capsys):
+    code, out = doctor(train=sound(40), dev=sound(16, 100))
+    assert code == 0 and "does not exist" not in out
+    path = next(tmp_path.rglob("task.json"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"test": "tset.tsv"}))
+    capsys.readouterr()
+    code = task_data.main(["--task_name=mine", f"--data_dir={path.parent}"])
+    out = capsys.readouterr().out
+    assert code == 0 and any(
+        "tset.tsv: the task names this file as test" in n for n in problems(out)
+    )
+
+
 def test_the_same_text_is_no_near_one(doctor):
     train = [*sound(40), sound(1)[0]]
     _, out = doctor(train=train, dev=[*sound(20, 100), sound(2)[1]])
@@ -216,7 +240,8 @@ def test_labels_of_another_type_are_not_doubted(doctor):
     flags = ["--check_labels=true", "--task_type=regression"]
     code, out = doctor(*flags, train=rows)
     assert code == 2
-    assert "--check_labels: mine has no single label for a row" in out
+    assert "--check_labels: mine is not of the type 'single'" in out
+    assert "sizes" not in out  # refused before anything is read
 
 
 def test_the_page_has_what_is_printed(doctor, tmp_path):

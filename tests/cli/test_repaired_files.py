@@ -149,6 +149,65 @@ def test_the_slots_of_ads_stay(task, tmp_path, capsys):
     assert made.splitlines()[0] == '1\tx\t好看\t电影““，很“好"...'
 
 
+def test_the_slots_of_rewriting_stay(task, tmp_path, capsys):
+    """Also one that the vocabulary lacks; the file to predict has no target."""
+    rows = ["s\tt", *(f"很 … 看{n}\t很 好 看{n}" for n in range(4)), "好”\t好"]
+    write(task / "train.tsv", rows)
+    write(task / "dev.tsv", ["s\tt", "天 … 好\t天 气 好"])
+    write(task / "new.tsv", ["s", "天 … 好”"])
+    names = {"train": "train.tsv", "dev": "dev.tsv", "type": "rewrite"}
+    names |= {"text_a": "s", "target": "t", "slot_marker": "…"}
+    (task / "task.json").write_text(json.dumps(names))
+    given = [vocabulary(tmp_path), f"--repaired_dir={tmp_path}/new"]
+    given += [f"--predict_file={task}/new.tsv", f"--data_dir={task}"]
+    code = task_data.main(["--task_name=mine", *given])
+    out = capsys.readouterr()
+    assert code == 0, out
+    made = (tmp_path / "new" / "train.tsv").read_text("utf-8")
+    assert made.splitlines()[1:] == [*rows[1:5], '好"\t好']
+    assert (tmp_path / "new" / "new.tsv").read_text("utf-8") == 's\n天 … 好"\n'
+
+
+def test_a_page_is_not_written_to_the_new_folder(doctor, tmp_path):
+    code, out = doctor(f"--html={tmp_path}/new/page.html")
+    assert code == 2 and not (tmp_path / "new").exists()
+    assert "will be a new folder: pass another place for the page" in out
+
+
+def test_no_label_loses_all_its_rows(doctor, task, tmp_path):
+    """Else dev, which has the same text, could not be read any more."""
+    write(task / "train.tsv", [*TRAIN, "new\t这个 电影"])
+    write(task / "dev.tsv", [*DEV, "new\t这个 电影"])
+    code, out = doctor()
+    assert code == 0 and "1 row left out" in out
+    said = "1 repeated, 1 in other files, 1 of which stay: no other rows have their"
+    assert said in " ".join(out.split())
+    assert "new\t这个 电影\n" in (tmp_path / "new" / "train.tsv").read_text("utf-8")
+
+
+def test_rows_with_nearly_a_text_of_dev_and_another_label_stay(doctor, task, tmp_path):
+    text = "我们 昨天 去 电影院 看了 那部 关于 天气 的 很长 很长 的 电影"
+    write(task / "train.tsv", [*TRAIN, f"no\t{text}！", f"yes\t{text}？"])
+    write(task / "dev.tsv", [*DEV, f"yes\t{text}。"])
+    code, out = doctor()
+    assert code == 0 and "1 repeated, 1 in other files" in out
+    made = (tmp_path / "new" / "train.tsv").read_text("utf-8")
+    assert f"no\t{text}！" in made and f"yes\t{text}？" not in made
+
+
+def test_groups_keep_their_rows(task, tmp_path, capsys):
+    rows = ["g\tt\tl"]
+    for group in range(6):
+        rows += [f"{group}\t天气 很好\tyes", f"{group}\t第{group} 电影\tno"]
+    write(task / "train.tsv", rows)
+    names = {"train": "train.tsv", "text_a": "t", "label": "l", "group": "g"}
+    (task / "task.json").write_text(json.dumps(names | {"labels": ["no", "yes"]}))
+    given = [f"--data_dir={task}", f"--repaired_dir={tmp_path}/new"]
+    assert task_data.main(["--task_name=mine", *given]) == 0, capsys.readouterr()
+    made = (tmp_path / "new" / "train.tsv").read_text("utf-8")
+    assert made.splitlines() == rows
+
+
 TAGGED = ["a B-X", "b O", "", "c O"]
 
 

@@ -65,7 +65,7 @@ def test_a_vocabulary_has_the_size_and_no_token_twice(corpus, call, size):
         *("[UNK]", "[CLS]", "[SEP]", "[MASK]")
     ]
     assert f"vocabulary: {size:,} tokens, uncased: 99 free places" in out
-    assert "No more pieces" not in out
+    assert "no more pieces" not in out
     lines = [line for line in out.splitlines() if str(corpus) not in line]
     assert len(lines) > 15 and max(map(terminal.width, lines)) <= 80
 
@@ -75,7 +75,7 @@ def test_the_report_is_as_wide_as_the_terminal(corpus, call, monkeypatch):
     monkeypatch.chdir(corpus)
     # A name that would not fit; commands stay in one piece.
     code, out, _ = call(vocab_size=9000, vocab_file="long_" * 20)
-    assert code == 0 and "No more pieces" in out
+    assert code == 0 and "no more pieces" in flat(out)
     lines = [line for line in out.splitlines() if "  python " not in line]
     lines = [line for line in lines if not line.startswith("    --")]
     assert len(lines) > 15 and max(map(terminal.width, lines)) <= 44
@@ -85,7 +85,9 @@ def test_a_text_without_enough_pieces_gives_fewer_tokens(corpus, call):
     code, out, _ = call(vocab_size=9000)
     tokens = made(corpus)
     assert code == 0 and 1000 < len(tokens) < 9000
-    assert "9,000 tokens need more text, or a smaller --min_count" in flat(out)
+    assert "occur 2 times or more: more text, or a smaller --min_count, may" in flat(
+        out
+    )
     assert f'"vocab_size": {len(tokens)}' in out
     # All of these occur twice.
     assert {"training", "##ing", "checkpoint", "模", "，"} <= {*tokens}
@@ -186,7 +188,7 @@ MISTAKES = {
     "output is a folder": ({"vocab_file": "{root}"}, "is a directory: pass the name"),
     "too small": (
         {"vocab_size": 200},
-        "--vocab_size=200: 2 characters occur 1 times or more; with ## and the special"
+        "--vocab_size=200: 2 characters occur 1 time or more; with ## and the special"
         " tokens they need 1004: pass at least that many, or a larger --min_count",
         {"input_file": "{root}/ab.txt", "min_count": 1, "unused": 995},
     ),
@@ -227,6 +229,12 @@ def test_mistakes_are_one_line_and_change_nothing(corpus, call, mistake):
     assert err.startswith("error: ") and err.count("\n") == 1
     assert message.format(root=corpus) in err
     assert {path: path.read_bytes() for path in corpus.iterdir()} == before
+
+
+def test_the_vocabulary_is_not_text_of_the_next_command(corpus, call):
+    code, out, err = call(vocab_file=corpus / "v.md")
+    assert (code, out) == (2, "") and not (corpus / "v.md").exists()
+    assert "*.md would read it as text the next time: pass another name" in err
 
 
 def test_without_the_package_nothing_is_counted(corpus, call, monkeypatch):

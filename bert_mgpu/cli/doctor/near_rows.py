@@ -32,11 +32,18 @@ class NearRow(NamedTuple):
 
     @property
     def same_label(self) -> bool | None:
-        """None if unknown: a label is missing, or consists of places in the text."""
-        labels = self.example.label, self.like.label
-        if not all(isinstance(label, (str, float, tuple)) for label in labels):
-            return None
-        return bool(labels[0] == labels[1])
+        return same_label(self.example, self.like)
+
+
+def same_label(one: Example, other: Example) -> bool | None:
+    """None if unknown: a label is missing, or consists of places in the text.
+
+    Those are in tuples with names; labels of type multi are plain ones.
+    """
+    labels = one.label, other.label
+    if not all(type(label) in (str, float, tuple) for label in labels):
+        return None
+    return bool(labels[0] == labels[1])
 
 
 def find(sets: Sequence[ReadSet]) -> list[NearRow]:

@@ -1,8 +1,9 @@
 """Copies of a task's files in which everything that is safe to repair is repaired.
 
 The training file loses rows that repeat an earlier one with the same label, and rows
-whose text, or nearly that text, is also in another file, so that scores measured there
-are valid. Typographic signs that the vocabulary lacks are written plainly. Tags and
+whose text, or nearly that text with the same label, is also in another file, so that
+scores measured there are valid; but no row of a group, and not all rows of a label.
+Typographic signs that the vocabulary lacks are written plainly. Tags and
 spans are repaired as --repair_bio says. All other lines stay as they are, but without a
 byte order mark, and each ends in a line feed.
 """
@@ -16,6 +17,7 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from bert_mgpu.cli.doctor.near_rows import same_label
 from bert_mgpu.cli.doctor.plain_characters import PlainCharacters, object_in
 from bert_mgpu.cli.doctor.task_sets import ReadSet
 from bert_mgpu.core import hashing, text_files
@@ -47,7 +49,10 @@ def check(target: pathlib.Path) -> None:
 
 def left_out(sets: Sequence[ReadSet]) -> tuple[set[int], set[int]]:
     """Lines of the training file with repeated rows, and with rows of other sets."""
-    train = next((read.examples for read in sets if read.split == "train"), [])
+    trains = [read for read in sets if read.split == "train" and _kind(read)]
+    train = trains[0].examples if trains else []
+    if any(one.group is not None for one in train):
+        return set(), set()  # what is left of a group might not be ranked
     others = [one for read in sets if read.split != "train" for one in read.examples]
     seen = {_key(one) for one in others}
     rows = [(one.text_a, one.text_b or "") for one in (*others, *train)]
@@ -56,7 +61,9 @@ def left_out(sets: Sequence[ReadSet]) -> tuple[set[int], set[int]]:
     labels = set[tuple[int, str]]()
     for example, first in zip(train, near, strict=True):
         key = _key(example)
-        if key in seen or 0 <= first < len(others):
+        like = others[first] if 0 <= first < len(others) else None
+        # Nearly the same text with another label teaches the difference.
+        if key in seen or (like and same_label(example, like) is not False):
             leaking.add(example.line)
         elif (key, repr(example.label)) in labels:
             repeated.add(example.line)
@@ -91,6 +98,9 @@ def write(
         if len(repeated) + len(leaking) == rows:
             line += ", which stay: without them none would be left to learn from"
             leaking = set()
+        elif last := _last_of_labels(sets, repeated | leaking, family):
+            line += f", {len(last)} of which stay: no other rows have their labels"
+            leaking -= last
         said.append(line)
     written: dict[pathlib.Path, pathlib.Path] = {}
     try:
@@ -117,7 +127,7 @@ def write(
                     dropped=repeated | leaking if read.split == "train" else set(),
                     # Else labels with places in the text would be wrong.
                     plain={} if family.has_windows else plain,
-                    with_label=family.labels_are_texts,
+                    with_label=family.labels_are_texts and read.labelled,
                 )
                 said.append(done)
             own = pathlib.Path(data_dir, task_json.FILE)
@@ -127,6 +137,29 @@ def write(
     except OSError as error:
         raise unwritable(f"--repaired_dir={target}", "folder", error) from None
     return said
+
+
+def _last_of_labels(
+    sets: Sequence[ReadSet], dropped: set[int], family: Family
+) -> set[int]:
+    """Lines of train that would be left out though no row that stays has their label.
+
+    Only of labels that are classes: another file with one of them could not be read.
+    """
+    train = next(read.examples for read in sets if read.split == "train")
+    if family.labels_are_texts:
+        return set()
+    kept = {n for one in train if one.line not in dropped for n in _classes(one)}
+    return {
+        one.line for one in train if one.line in dropped and {*_classes(one)} - kept
+    }
+
+
+def _classes(example: Example) -> Sequence[str]:
+    """The classes of a row: one, several of type multi, or none of other types."""
+    if isinstance(example.label, str):
+        return [example.label]
+    return example.label if type(example.label) is tuple else ()
 
 
 def _name_of(path: pathlib.Path, data_dir: str) -> pathlib.Path:
@@ -154,9 +187,7 @@ def _write_copy(
     copy. plain: signs -> what replaces them in texts and, if with_label, in labels.
     """
     copy.parent.mkdir(parents=True, exist_ok=True)
-    table = read.columns.table
-    kind = table.form.format_of(read.path) if table else "tsv"
-    if kind not in _BY_LINES:
+    if not (kind := _kind(read)):
         shutil.copyfile(read.path, copy)
         return f"copied {copy.name} as it is: rows of this format are not repaired"
     encoding = text_files.detect_encoding(read.path, encoding_of(read.columns))
@@ -179,6 +210,13 @@ def _write_copy(
         rows_changed = counted(own.changed, "row")
         parts.append(f"typographic characters replaced in {rows_changed}")
     return f"wrote {shown}" + f": {', '.join(parts)}" * bool(parts)
+
+
+def _kind(read: ReadSet) -> str:
+    """The format of a file that is copied row by row, "" of others."""
+    table = read.columns.table
+    kind = table.form.format_of(read.path) if table else "tsv"
+    return kind if kind in _BY_LINES else ""
 
 
 def _rows(lines: Lines, starts: set[int], *, by_lines: bool) -> Lines:

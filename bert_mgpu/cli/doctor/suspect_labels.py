@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bert_mgpu.cli.doctor.task_sets import ReadSet
-from bert_mgpu.core import terminal
+from bert_mgpu.core import intervals, terminal
 from bert_mgpu.core.rows import Example
 from bert_mgpu.evaluation import html
 from bert_mgpu.tasks.base import Family
@@ -27,7 +27,9 @@ class SuspectLabels:
             (read, example) for read in labelled for example in read.examples
         ]
         self._all = family.doubts(files, [example for _, example in self._rows])
-        self.learns = self._all.right > self._all.most_common
+        known = self._all
+        low, _ = intervals.wilson(round(known.right * known.rows), known.rows)
+        self.learns = low > known.most_common  # not by luck
 
     @property
     def found(self) -> list[LabelIssue]:
@@ -63,7 +65,7 @@ class SuspectLabels:
         if not self.learns:
             return (
                 f"cannot check labels: a quick model, right on {scores}, is no better"
-                f" than always the most common label ({known.most_common:.1%})"
+                f" than giving all the most common label ({known.most_common:.1%})"
             )
         if not self.found:
             return f"no label looks wrong to a quick model, which is right on {scores}"

@@ -32,7 +32,7 @@ from bert_mgpu.cli.doctor.findings import Findings
 from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.task_data import TaskDataConfig
-from bert_mgpu.core import terminal
+from bert_mgpu.core import terminal, units
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import check_writable
 from bert_mgpu.core.rows import Example
@@ -42,7 +42,6 @@ from bert_mgpu.evaluation import html
 from bert_mgpu.tasks import data_checks, registry, sources
 from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.files import TaskFiles
-from bert_mgpu.text.ad_segments import SLOT_CHARACTER
 from bert_mgpu.text.normalization import Normalizer
 from bert_mgpu.text.tokenization import Tokenizer
 from bert_mgpu.text.vocab_coverage import (
@@ -88,6 +87,12 @@ def _report(config: TaskDataConfig) -> None:
     target = pathlib.Path(config.repaired_dir) if config.repaired_dir else None
     if target:
         repaired_files.check(target)
+        folders = pathlib.Path(config.html or target).resolve().parents
+        if target.resolve() in folders:
+            raise UserError(
+                f"--html={config.html}: --repaired_dir={target} will be a new folder:"
+                " pass another place for the page"
+            )
     if config.html:
         findings_lib.check_page(pathlib.Path(config.html))
         check_writable(pathlib.Path(config.html), "html")
@@ -95,6 +100,8 @@ def _report(config: TaskDataConfig) -> None:
     if known is None:  # tokens cannot be counted
         config = dataclasses.replace(config, max_seq_length=_NO_LIMIT)
     family = registry.family_of(files, config)
+    if config.check_labels:
+        family.doubts(files, [])  # refused, for some types, before anything is read
     sets: list[task_sets.ReadSet] = []
     others = (
         *sources.named_files(config.eval_files),
@@ -155,7 +162,8 @@ def _report(config: TaskDataConfig) -> None:
         looked_for += ["doubtful labels"] * doubted.learns
     warnings += _signs(unknown, plain, copied=not family.has_windows)
     warnings += near_rows.warnings(near_rows.find(sets))
-    lines = [line for read in sets for line in read.problems] + warnings
+    lines = [*task_sets.missing(config, files)]
+    lines += [line for read in sets for line in read.problems] + warnings
     findings.list_problems(lines, looked_for)
     if config.html:
         title = f"{config.task_name}: {config.data_dir}"
@@ -169,6 +177,7 @@ def _report(config: TaskDataConfig) -> None:
             f" {'prediction' if ends else 'training'} would stop there"
         )
     if target:
+        repaired_files.check(target)  # again: it may have been made since
         said = repaired_files.write(
             target,
             sets,
@@ -182,9 +191,8 @@ def _report(config: TaskDataConfig) -> None:
 
 
 def _signs_to_mend(unknown: Sequence[CandidateWord], task: TaskFiles) -> list[str]:
-    """The unknown words, without the character that marks the slots of ads."""
-    slot = SLOT_CHARACTER if task.has_slots else None
-    return [word.word for word in unknown if word.word != slot]
+    """The unknown words, without those that mark slots."""
+    return [word.word for word in unknown if word.word not in task.marks]
 
 
 def _signs(
@@ -197,8 +205,10 @@ def _signs(
         own = " ".join(dict.fromkeys(plain[word.word] for word in lost))
         yield (
             f"{lost[0].location}: {' '.join(word.word for word in lost)} become [UNK],"
-            f" {count} times; the vocabulary has {own}: use those instead, also in"
-            " new texts" + "; --repaired_dir=NEW writes repaired copies" * copied
+            f" {units.counted(count, 'time')}; the vocabulary has {own}: use those"
+            " instead, also in new texts"
+            + "; --repaired_dir=NEW writes repaired copies"
+            * copied
         )
 
 

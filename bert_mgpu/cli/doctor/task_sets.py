@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from bert_mgpu.config.finetuning import FinetuneConfig
@@ -74,6 +75,16 @@ def is_read(config: FinetuneConfig, task: TaskFiles, split: str) -> bool:
         return True
     name = task.file_of(split)
     return bool(name) and pathlib.Path(str(config.data_dir), str(name)).exists()
+
+
+def missing(config: FinetuneConfig, task: TaskFiles) -> Iterator[str]:
+    """A line for each file that the user's own task names but does not have."""
+    for split in sources.SPLITS:
+        name = task.file_of(split)
+        named = name and not (task.built_in or is_read(config, task, split))
+        if named and not getattr(config, f"{split}_file", None):
+            path = pathlib.Path(str(config.data_dir), str(name))
+            yield f"{path}: the task names this file as {split}, but it does not exist"
 
 
 def read(

@@ -273,11 +273,14 @@ def featurise(
     )
     truncated = int((rows.lengths > segments.longest).sum())
     label_ids = problem_type.encode([example.label for example in examples], labels)
+    notes = cache.length_notes(rows.lengths, truncated)
+    if truncation != "head" or any(example.text_b for example in examples):
+        notes["truncation"] = False  # another --truncation is in use, or of no use
     return Features(
         rows.columns,
         {"label_ids": label_ids},
         np.array([example.line for example in examples], np.int64),
-        notes=cache.length_notes(rows.lengths, truncated),
+        notes=notes,
         keys=np.array(
             [hashing.text_key(each.text_a, each.text_b) for each in examples], np.uint64
         ),

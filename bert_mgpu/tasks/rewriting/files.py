@@ -7,11 +7,10 @@ from typing import Any
 
 from bert_mgpu.config.rewriting import SLOT_MARKER
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.tasks.files import TaskFiles
+from bert_mgpu.tasks.files import MARKER, TaskFiles
 
 TYPE = "rewrite"
 TARGET = "target"  # the column of the label, which is a text
-MARKER = "slot_marker"
 MODEL_KEYS = (MARKER,)
 KEYS = (TARGET, *MODEL_KEYS)
 

@@ -62,17 +62,26 @@ def conll(
 def json_objects(
     path: Any, columns: Columns, examples: Sequence[Example]
 ) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a JSON file, one object each, with repaired spans."""
+    """Numbered lines of a JSON file; objects with repaired spans take one each."""
     assert columns.table is not None and columns.label is not None
     key = columns.table.columns[columns.label]
     first = {example.line: example for example in examples}
-    lines = read_lines(path, encoding_of(columns))
-    for number, text in json_lines.objects(lines):
+    lines = [*read_lines(path, encoding_of(columns))]
+    written: dict[int, tuple[str, int]] = {}  # first line -> the text, the last line
+    for number, text in json_lines.objects(iter(lines)):
         if (example := first.get(number)) and example.label.repaired:
             record = json.loads(text)
             record[key] = [list(span) for span in example.label.spans]
-            text = json.dumps(record, ensure_ascii=False)
-        yield number, text
+            last = number + text.count("\n")
+            written[number] = json.dumps(record, ensure_ascii=False), last
+    until = 0
+    for number, line in lines:
+        if number in written:
+            text, until = written[number]
+            last_line = lines[until - 1][1]  # lines are numbered from 1
+            yield number, text + last_line[len(last_line.rstrip(json_lines.BEHIND)) :]
+        elif number > until:
+            yield number, line
 
 
 def _cells(line: str) -> list[str]:

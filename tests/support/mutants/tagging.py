@@ -73,7 +73,7 @@ MUTANTS: list[Mutant] = [
            "if columns.nested:  # there only words are cleaned", "if False:",
            "tasks/tagging/test_files.py not_for_texts"),
     Mutant("a brace inside ends an object", "data/json_lines.py",
-           'line.rstrip(_BEHIND) == f"{indent}}}"', 'line.strip(_BEHIND) == "}"',
+           'line.rstrip(BEHIND) == f"{indent}}}"', 'line.strip(BEHIND) == "}"',
            "data/test_json_lines.py"),
     Mutant("one fault of a file is shown", "tasks/reader.py",
            "for fault in others[: _MOST_SHOWN - 1]:", "for fault in others[:0]:",

@@ -91,6 +91,23 @@ def test_sound_spans_stay_as_they_are(doctor):
     assert json.loads(lines[1])["label"] == [[3, 11, "A"]]
 
 
+@pytest.mark.parametrize("pretty", [True, False])
+def test_a_list_stays_one(doctor, pretty):
+    sound = {"text": "In York", "label": [[3, 7, "A"]]}
+    faulty = {"text": "In New York", "label": [[3, 11, "A"], [3, 6, "B"]]}
+    rows = [sound, faulty, sound]
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    content = json.dumps(rows, indent=1) if pretty else f"[\n{lines}\n]\n"
+    code, out, new = doctor("train.json", content.encode())
+    assert code == 0, out
+    faulty["label"] = [[3, 11, "A"]]
+    # The repeated row is left out as well.
+    assert json.loads((new / "train.json").read_text()) == rows[:2]
+    code, _, new = doctor("train.json", content.encode(), repaired_dir=f"{new}2")
+    same = [line for line in content.splitlines() if "In York" in line]
+    assert same[0] in (new.parent / "new2" / "train.json").read_text()
+
+
 def test_a_line_between_documents_has_no_tag(doctor):
     content = b"-DOCSTART-\n\nEU I-X NNP\nis O VBZ\n"
     code, _, new = doctor("train.txt", content, label_column=1)
