@@ -16,12 +16,14 @@ import importlib.util
 import math
 from collections.abc import Collection, Mapping
 
-from bert_mgpu.core import extras
+from bert_mgpu.core import extras, units
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.log import say
 from bert_mgpu.text.learnt_vocab import LONGEST_PIECE
 
 # The most frequent words are used: each threshold takes a minute on one core.
 MOST_WORDS = 100_000
+_WORDS_A_SECOND, _LONG = 2000, 5.0  # with all thresholds; seconds worth a line
 _SLACK = 0.05  # share of surplus pieces to accept; the rarest are left out
 
 
@@ -47,6 +49,9 @@ def learn(
     taken = [item for item in ranked if allowed.issuperset(item[0])][:MOST_WORDS]
     if not taken or taken[0][1] < min_count or most == 0:
         return []
+    if (seconds := len(taken) / _WORDS_A_SECOND) > _LONG:
+        about = units.duration_text(seconds)
+        say(f"learning pieces of {len(taken):,} words: about {about}")
     low, high = min_count, taken[0][1]
     pieces = _pieces(taken, low)
     while len(pieces) > most * (1 + _SLACK) and low < high:

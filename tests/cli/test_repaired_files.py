@@ -174,6 +174,11 @@ def test_a_page_is_not_written_to_the_new_folder(doctor, tmp_path):
     assert "will be a new folder: pass another place for the page" in out
 
 
+def test_a_name_that_is_too_long_is_told_of_its_flag(doctor):
+    code, out = doctor(f"--repaired_dir={'x' * 300}")
+    assert code == 2 and "--repaired_dir=xx" in out and "File name too long" in out
+
+
 def test_no_label_loses_all_its_rows(doctor, task, tmp_path):
     """Else dev, which has the same text, could not be read any more."""
     write(task / "train.tsv", [*TRAIN, "new\t这个 电影"])

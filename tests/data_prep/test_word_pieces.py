@@ -110,3 +110,12 @@ def test_what_to_install_is_said(monkeypatch):
         UserError, match=r"needs the package tensorflow-text.*\[tf_text\]"
     ):
         word_pieces.check_learner()
+
+
+@needs_learner
+@pytest.mark.parametrize("per_second", [1, 100])
+def test_a_long_silence_is_told(monkeypatch, capfd, per_second):
+    monkeypatch.setattr(word_pieces, "_WORDS_A_SECOND", per_second)
+    word_pieces.learn(WORDS, LETTERS, most=5, min_count=2)
+    said = "learning pieces of 6 words: about 6 seconds" in capfd.readouterr().err
+    assert said == (per_second == 1)

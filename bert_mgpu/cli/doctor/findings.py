@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -16,9 +17,9 @@ _MARK = f"{html.DOCTYPE}\n<!-- bert_mgpu doctor data -->"
 
 def check_page(path: pathlib.Path) -> None:
     """Raises UserError for a folder, and for a file that is no page of the doctor."""
-    if path.is_dir():
+    if os.path.isdir(path):
         raise UserError(f"--html={path}: a folder: pass the name of a file")
-    if path.is_file() and path.stat().st_size:
+    if os.path.isfile(path) and path.stat().st_size:
         with path.open("rb") as file:
             if file.read(len(_MARK)).decode("latin-1") != _MARK:
                 raise UserError(

@@ -41,7 +41,7 @@ _PACK: dict[str, Callable[[bytes], bytes]] = {
 
 def check(target: pathlib.Path) -> None:
     """Raises UserError if the new folder exists already."""
-    if target.exists():
+    if os.path.lexists(target):  # False, too, for a name that cannot be one
         raise UserError(
             f"--repaired_dir={target}: it exists already: pass a new folder"
         )

@@ -176,7 +176,7 @@ MUTANTS: list[Mutant] = [
            'line += ", which stay: without them none would be left to learn from"', "pass",
            _COPIES_TEST + " elsewhere_stays"),
     Mutant("the doctor's page may be a folder", "cli/doctor/findings.py",
-           "if path.is_dir():", "if False:", f"{_DOCTOR_TEST} folder"),
+           "if os.path.isdir(path):", "if False:", f"{_DOCTOR_TEST} folder"),
     Mutant("the doctor's page replaces that of a run", "cli/doctor/findings.py",
            "if file.read(len(_MARK)).decode(\"latin-1\") != _MARK:",
            "if file.read(15) != b\"<!doctype html>\":", f"{_DOCTOR_TEST} page_of_a_run"),
