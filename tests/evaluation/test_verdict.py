@@ -97,10 +97,12 @@ def test_what_it_was_made_of(facts, tmp_path, monkeypatch, lower, best):
                   "train 7, dev 3", "of 3 evaluations",
                   f"eval_accuracy {best[0]:.4f} at step {best[1]}"):  # fmt: skip
         assert words in page, words
+    training["batch"] = "16 x 2 towers = 32 per step"  # not that of this evaluation
     run["flags"]["init_checkpoint"] = str(pathlib.Path.cwd() / "some" / "model")
     (tmp_path / "run.json").write_text(json.dumps(run))
     page = verdict.html_of(facts(lower_is_better=lower), [evaluated()])
     assert "a model, from some/model<" in page
+    assert "1,234 (16 x 2 towers = 32 per step)" in page and "8 per step" not in page
     monkeypatch.chdir("/")  # as in a container
     page = verdict.html_of(facts(lower_is_better=lower), [evaluated()])
     assert f"a model, from {run['flags']['init_checkpoint']}<" in page
