@@ -3,18 +3,20 @@
     python -m benchmarks.studies.rewriting_quality run    # the missing rows
     python -m benchmarks.studies.rewriting_quality show   # the table of what is there
 
-utterance_rewriter: the first 18,000 dialogues train, twice, and the last 2,000 are
-scored, as in published figures; weights of 12 layers x 384. The model of 4 x 256, which
-starts at random, has four epochs. In utterance_mixed 30 % of the texts are complete, to
-be left as they are; `recall` is of the edits (by characters) of the others.
-wikisplit: the 5,000 sentences of its tune file train, three times, 2,000 of its
-validation file are scored without case; MiniLM, 6 layers x 384. Neither model has a
-head of masked words: it is trained first, alone, on the texts of the training pairs,
-once for all rows. A row is a training by run_classifier_mgpu.py of up to an hour on two
-idle cores, and its predictions; for seed 1, some 15 minutes, also with other numbers of
-rounds, other words to write and several drafts. It may be killed at any time: the same
-command goes on. Results are appended to benchmarks/results/rewriting_quality.json.
-Needs ../shared, and what `make parity` installs.
+utterance_rewriter: the first 18,000 dialogues train, four times, and the last 2,000 are
+scored, as in published figures; weights of 12 layers x 384. In utterance_mixed 30 % of
+the texts are complete, to be left as they are; `recall` is of the edits (by characters)
+of the others. wikisplit: the 5,000 sentences of its tune file train, five times, 2,000
+of its validation file are scored without case; MiniLM, 6 layers x 384. Both models are
+encoders of sentences, without a head of masked words: on the texts of the training
+pairs, the head is trained alone, then the whole model on masked words, once for all
+rows. Other rows leave out the second of these stages, or both, or begin with random
+weights of 4 layers x 256. A row is a training by run_classifier_mgpu.py of about 40
+minutes on two idle cores, and its predictions; for seed 1, some 15 minutes, also with
+other numbers of rounds, other words to write and several drafts. It may be killed at
+any time: the same command goes on. Results are appended to
+benchmarks/results/rewriting_quality.json. Needs ../shared, and what `make parity`
+installs.
 """
 
 from __future__ import annotations
@@ -37,7 +39,6 @@ WORK = ROOT / "build" / "rewriting_quality"
 TRAINING = {
     "train_batch_size": 32,
     "eval_batch_size": 64,
-    "learning_rate": 1e-4,
     "optimizer": "adamw",
     "padding": "pack",  # in random order, unlike bucket
     "precision": "bfloat16",
@@ -68,21 +69,26 @@ class Data(NamedTuple):
     max_seq_length: int
     epochs: int
     variants: Variants
-    start: str = "head"  # with the head's stage; "weights": without it; or "random"
+    start: str = "words"  # after both stages; "heads": the first; "weights", "random"
     lower: bool = False  # scored without case
+    rate: float = 4e-4
 
 
 DATA = {
-    "utterance_rewriter": Data("utterances", 80, 2, variants=WRITTEN),
-    "wikisplit": Data("wikisplit", 128, 3, variants=WRITTEN, lower=True),
-    "utterance_mixed": Data("mixed", 80, 2, variants=KEPT),
-    "no stage of the head": Data("utterances", 80, 2, variants=PLAIN, start="weights"),
+    "utterance_rewriter": Data("utterances", 80, 4, variants=WRITTEN),
+    "wikisplit": Data("wikisplit", 128, 5, variants=WRITTEN, lower=True),
+    "utterance_mixed": Data("mixed", 80, 4, variants=KEPT),
+    "the head's stage alone": Data("utterances", 80, 4, variants=PLAIN, start="heads"),
+    "the same, two epochs at 1e-4": Data(
+        "utterances", 80, 2, variants=WRITTEN, start="heads", rate=1e-4
+    ),
+    "no stage": Data("utterances", 80, 4, variants=PLAIN, start="weights"),
     "4 x 256, random weights": Data(
         "utterances", 80, 4, variants=PLAIN, start="random"
     ),
 }
 _MASKS = 8  # in a row, while the head is trained
-_HEAD_STEPS = 500  # of 32 rows
+_HEAD_STEPS, _STEPS = 500, 1000  # of the two stages, of 32 rows
 
 
 def planned() -> list[Row]:
@@ -131,7 +137,7 @@ def prepare() -> None:
                 task["text_b"] = "context"
             (folder / "task.json").write_text(json.dumps(task))
         if name != "mixed":
-            make_head(name, lengths[name])
+            make_words(name, lengths[name])
 
 
 def first_model(name: str) -> pathlib.Path:
@@ -146,13 +152,14 @@ def first_model(name: str) -> pathlib.Path:
     return folder
 
 
-def make_head(name: str, max_seq_length: int) -> None:
-    """Trains the masked-LM head alone, on all texts of the training pairs.
+def make_words(name: str, max_seq_length: int) -> None:
+    """Trains on masked words of the training pairs: the head alone, then all of it.
 
     Continues where it was killed.
     """
     model, head = first_model(name), WORK / "heads" / name
-    if (head / f"model.ckpt-{_HEAD_STEPS}.index").exists():
+    whole = WORK / "words" / name
+    if (whole / f"model.ckpt-{_STEPS}.index").exists():
         return
     texts, records = WORK / f"{name}.txt", WORK / f"{name}.tfrecord"
     with (WORK / name / "train.jsonl").open(encoding="utf-8") as file:
@@ -165,24 +172,23 @@ def make_head(name: str, max_seq_length: int) -> None:
     runner.call("data_prep/create_pretraining_data.py", made)
     flags = {
         "input_file": records,
-        "init_checkpoint": model,
         "hidden_act": "gelu_erf",  # as it was trained
-        "output_dir": head,
-        "freeze": "^bert/",
         "do_train": True,
         "max_seq_length": max_seq_length,
         "max_predictions_per_seq": _MASKS,
-        "num_train_steps": _HEAD_STEPS,
-        "num_warmup_steps": _HEAD_STEPS // 10,
         "train_batch_size": 32,
-        "learning_rate": 1e-3,
         "optimizer": "adamw",
-        "padding": "bucket",
         "precision": "bfloat16",
         "save_checkpoints_steps": 100,
         "keep_checkpoint_max": 1,
     }
-    runner.call("run_pretraining_mgpu.py", flags)
+    first = {"init_checkpoint": model, "output_dir": head, "freeze": "^bert/"}
+    first |= {"num_train_steps": _HEAD_STEPS, "learning_rate": 1e-3}
+    second = {"init_checkpoint": head, "output_dir": whole, "padding": "pack"}
+    second |= {"num_train_steps": _STEPS, "learning_rate": 4e-4}
+    for own in (first | {"padding": "bucket"}, second):
+        warmup = {"num_warmup_steps": own["num_train_steps"] // 10}
+        runner.call("run_pretraining_mgpu.py", flags | own | warmup)
 
 
 def start_of(data: Data) -> dict[str, Any]:
@@ -199,8 +205,8 @@ def start_of(data: Data) -> dict[str, Any]:
         return {"bert_config_file": small, "vocab_file": model / "vocab.txt"}
     if data.start == "weights":
         return {"init_checkpoint": first_model(data.pairs)}
-    head = "utterances" if data.pairs == "mixed" else data.pairs
-    return {"init_checkpoint": WORK / "heads" / head}
+    texts = "utterances" if data.pairs == "mixed" else data.pairs
+    return {"init_checkpoint": WORK / data.start / texts}
 
 
 def scored_pairs(data: Data) -> list[pairs.Pair]:
@@ -282,6 +288,7 @@ def work(row: Row) -> Row:
         "do_train": True,
         "max_seq_length": data.max_seq_length,
         "num_train_epochs": data.epochs,
+        "learning_rate": data.rate,
         "seed": row["seed"],
     }
     runner.call("run_classifier_mgpu.py", flags)
