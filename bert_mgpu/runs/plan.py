@@ -133,9 +133,8 @@ def _length(run: Run, notes: dict[str, Any]) -> Iterator[str]:
     if run.segment:
         yield f"{_KEPT} % of the rows have up to {needed} tokens"
     elif proposed > most:
-        yield (
-            f"{_KEPT} % of the rows have up to {needed} tokens, the model takes {most}:"
-        )
+        lengths = f"{_KEPT} % of the rows have up to {needed} tokens"
+        yield f"{lengths}, the model takes {most}"
         if notes.get("truncation", True):
             yield "--truncation=head_tail keeps both ends of a text"
     elif proposed != config.max_seq_length:

@@ -255,7 +255,7 @@ def test_the_doctor_shows_faults_where_no_row_can_be_read(work, capfd):
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_the_doctor_refuses_a_missing_file_that_a_flag_names(work, capfd, split):
-    """Files of the task itself may be missing, but not one that is asked for."""
+    """One of the task itself is a problem, beside which the others are looked at."""
     from bert_mgpu.cli.doctor import environment
 
     folder = work.data("own")
@@ -264,9 +264,12 @@ def test_the_doctor_refuses_a_missing_file_that_a_flag_names(work, capfd, split)
     assert environment.main(["data", *flags, named]) == 2
     _, err = capfd.readouterr()
     assert f"error: {folder / 'missing.tsv'}: no such file" in err
-    (folder / f"{split}.tsv").unlink()
+    own = folder / f"{split}.tsv"
+    own.unlink()
     assert environment.main(["data", *flags]) == 0
-    assert "no problems found" in capfd.readouterr().out
+    said = capfd.readouterr().out
+    assert f"{own}: the task names this file as {split}, but it does not exist" in said
+    assert said.count("first row of") == 2
 
 
 def test_the_doctor_looks_through_all_files(work, capfd):

@@ -117,9 +117,16 @@ def test_proposes_length_and_padding(plan):
 
 def test_proposes_no_length_that_the_model_cannot_take(work, plan):
     edit_config(work, max_position_embeddings=16)
-    reported = plan(init_checkpoint=None, max_seq_length=16)["max_seq_length"]
-    assert "99 % of the rows have up to 20 tokens, the model takes 16:" in reported
-    assert "keeps 99 %" not in reported and "--truncation=head_tail" in reported
+    flags = {"init_checkpoint": None, "max_seq_length": 16}
+    reported = plan(**flags)["max_seq_length"]  # of pairs, which it does not help
+    assert "99 % of the rows have up to 20 tokens, the model takes 16" in reported
+    assert "keeps 99 %" not in reported and "--truncation" not in reported
+    edit_config(work, max_position_embeddings=8)
+    flags |= {"task": "cola", "max_seq_length": 8}
+    reported = plan(**flags)["max_seq_length"]
+    assert "the model takes 8" in reported and "--truncation=head_tail" in reported
+    reported = plan(**flags, truncation="tail")["max_seq_length"]
+    assert "the model takes 8" in reported and "head_tail" not in reported
 
 
 def test_counts_what_is_trained_and_what_it_needs(plan):
