@@ -26,6 +26,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import pathlib
 import random
 import shutil
 import statistics
@@ -59,7 +60,7 @@ _RECORDS = 32 * STEPS  # each is read about once
 _LONGEST = 100  # characters of an ad, so that a row can hold it with its phrase
 _GROUPS, _BESIDE = 400, 10  # without a ranker: groups, and characters on either side
 WORDS, INFILL = "masked words", "infill"
-STARTS = {"plain": "model", WORDS: "words", INFILL: "infill"}  # folders of weights
+STARTS = {WORDS: "words", "plain": "model", INFILL: "infill"}  # folders of weights
 SCORES = ("hit_at_1", "hit_at_3", "mrr")
 
 
@@ -74,7 +75,7 @@ def planned() -> list[Row]:
         {"reads": "nothing", "begins": begins, "rows": 0, "seed": 1}
         for begins in (WORDS, INFILL)
     ]
-    return [most, *few, one, *none]
+    return [none[0], *few, one, most, none[1]]
 
 
 TABLE = Table(RESULTS / "slot_ranking.json", planned(), (*SCORES, "seconds"))
@@ -111,7 +112,7 @@ def ranking_rows(group: dict[str, Any], right: str) -> Iterator[str]:
 
 
 def prepare() -> None:
-    """Makes rows, weights and further pretrained weights below build/slot_ranking."""
+    """Makes rows and weights below build/slot_ranking."""
     model, data = WORK / "model", WORK / "data"
     if not (model / "vocab.txt").exists():  # which is written last
         script = SHARED / "models" / "make_tf1_checkpoint.py"
@@ -120,32 +121,45 @@ def prepare() -> None:
         data.mkdir(parents=True, exist_ok=True)
         lines = (" ".join(ad.split()) for ad in ads())
         (WORK / "ads.txt").write_text("".join(f"{ad}\n" for ad in lines), "utf-8")
-        made = {"input_file": WORK / "ads.txt", "output_dir": WORK / "made"}
-        made |= {"negatives": "length:3", "dev_share": 0.001, "max_segment": 24}
+        made: dict[str, Any] = {"negatives": "length:3", "dev_share": 0.001}
+        made |= {"input_file": WORK / "ads.txt", "output_dir": WORK / "made"}
+        made["max_segment"] = 24
         runner.call("data_prep/make_rewrite_data.py", made)
         shutil.copy(WORK / "made" / "train_0620.txt", data)
         rows = (row for each in slots() for row in ranking_rows(each, each["phrase"]))
         (data / "eval.new").write_text("".join(rows), "utf-8")
         (data / "eval.new").rename(data / "eval_0620.txt")
-    texts = {WORDS: WORK / "ads.txt", INFILL: WORK / "made" / "infill.txt"}
-    head = {"freeze": "^bert/", "learning_rate": 1e-3, "num_train_steps": HEAD_STEPS}
+
+
+def pretraining_rows(begins: str) -> pathlib.Path:
+    """The TFRecord file of masked words or of infill, made if it is missing."""
+    records = WORK / f"{STARTS[begins]}.tfrecord"
+    if not records.exists():
+        infills = begins == INFILL
+        texts = WORK / "made" / "infill.txt" if infills else WORK / "ads.txt"
+        rows = texts.read_text("utf-8").splitlines(keepends=True)
+        taken = random.Random(1).sample(rows, min(len(rows), _RECORDS))
+        text = records.with_suffix(".txt")
+        text.write_text("".join(taken), "utf-8")
+        made: dict[str, Any] = {"input_file": text, "output_file": records}
+        made |= {"objective": "infill" if infills else "mlm"}
+        made |= {"vocab_file": WORK / "model" / "vocab.txt"}
+        made |= {"dupe_factor": math.ceil(_RECORDS / len(taken))}
+        runner.call("data_prep/create_pretraining_data.py", made)
+    return records
+
+
+def weights(begins: str) -> pathlib.Path:
+    """The folder of the weights that a row begins with, pretrained if need be."""
+    model, head = WORK / "model", WORK / "head"
+    if begins == "plain":
+        return model
+    first = {"freeze": "^bert/", "learning_rate": 1e-3, "num_train_steps": HEAD_STEPS}
+    pretrain(pretraining_rows(WORDS), model, head, first)  # both begin with it
     # At 1e-4, 600 steps of infill learnt neither its words nor its sentences.
-    rest = {"learning_rate": 4e-4, "num_train_steps": STEPS}
-    for name, objective in ((WORDS, "mlm"), (INFILL, "infill")):
-        records = WORK / f"{STARTS[name]}.tfrecord"
-        if not records.exists():
-            with texts[name].open(encoding="utf-8") as file:
-                rows = [*file]
-            taken = random.Random(1).sample(rows, min(len(rows), _RECORDS))
-            text = records.with_suffix(".txt")
-            text.write_text("".join(taken), "utf-8")
-            made = {"input_file": text, "output_file": records, "objective": objective}
-            made |= {"vocab_file": model / "vocab.txt"}
-            made |= {"dupe_factor": math.ceil(_RECORDS / len(taken))}
-            runner.call("data_prep/create_pretraining_data.py", made)
-        if name == WORDS:
-            pretrain(records, model, WORK / "head", head)  # both begin with it
-        pretrain(records, WORK / "head", WORK / STARTS[name], rest)
+    second = {"learning_rate": 4e-4, "num_train_steps": STEPS}
+    pretrain(pretraining_rows(begins), head, WORK / STARTS[begins], second)
+    return WORK / STARTS[begins]
 
 
 def pretrain(records: Any, start: Any, output: Any, flags: dict[str, Any]) -> None:
@@ -161,9 +175,8 @@ def pretrain(records: Any, start: Any, output: Any, flags: dict[str, Any]) -> No
 
 def work(row: Row) -> Row:
     """The scores of a row of the plan."""
-    began, output = time.time(), WORK / "runs" / runner.name_of(row)
-    goes_on = output.exists()
-    start = WORK / STARTS[row["begins"]]
+    output, start = WORK / "runs" / runner.name_of(row), weights(row["begins"])
+    began, goes_on = time.time(), output.exists()
     if row["reads"] == "nothing":
         found = unranked(start, output)
         return row | found | {"seconds": round(time.time() - began)}
@@ -181,7 +194,7 @@ def work(row: Row) -> Row:
     }
     runner.call("run_classifier_mgpu.py", flags)
     found, seconds = runner.scores(output), round(time.time() - began)
-    if row == planned()[0]:  # slot_filling judges its fills by this ranker
+    if row["rows"] == 40_000:  # slot_filling judges its fills by this ranker
         shutil.copytree(output, RANKER, dirs_exist_ok=True)
     shutil.rmtree(output)
     own = {n: round(found[n], 4) for n in SCORES}
