@@ -10,9 +10,10 @@ of the others. wikisplit: the 5,000 sentences of its tune file train, five times
 of its validation file are scored without case; MiniLM, 6 layers x 384. Both models are
 encoders of sentences, without a head of masked words: on the texts of the training
 pairs, the head is trained alone, then the whole model on masked words, once for all
-rows. Since each of these texts changes, a lower --keep_bias helps: two values are
-tried, on the same texts that are scored. Other rows leave out the second of these
-stages, or both, or begin with random weights of 4 layers x 256. A row is a training by
+rows. The whole model and the pairs learn faster without dropout. Since each of these
+texts changes, a lower --keep_bias helps: two values are tried, on the same texts that
+are scored. Other rows have dropout, leave out the second of these stages, or both, or
+begin with random weights of 4 layers x 256. A row is a training by
 run_classifier_mgpu.py of about 50 minutes on two idle cores, and its predictions; for
 seed 1, some 15 minutes, also with other numbers of rounds, other words to write and
 several drafts. It may be killed at any time: the same command goes on. Results are
@@ -75,19 +76,21 @@ class Data(NamedTuple):
     start: str = "words"  # after both stages; "heads": the first; "weights", "random"
     lower: bool = False  # scored without case
     rate: float = 4e-4
+    dropout: float = 0.0  # of hidden vectors and attention, also in the second stage
 
 
 DATA = {
     "utterance_rewriter": Data("utterances", 80, 5, variants=WRITTEN),
     "wikisplit": Data("wikisplit", 128, 5, variants=WRITTEN, lower=True),
     "utterance_mixed": Data("mixed", 80, 5, variants=KEPT),
+    "dropout of 0.1": Data("utterances", 80, 5, variants=WRITTEN, dropout=0.1),
     "the head's stage alone": Data("utterances", 80, 5, variants=PLAIN, start="heads"),
-    "the same, two epochs at 1e-4": Data(
-        "utterances", 80, 2, variants=WRITTEN, start="heads", rate=1e-4
-    ),
     "no stage": Data("utterances", 80, 5, variants=PLAIN, start="weights"),
     "4 x 256, random weights": Data(
-        "utterances", 80, 4, variants=PLAIN, start="random"
+        "utterances", 80, 20, variants=PLAIN, start="random", dropout=0.1
+    ),
+    "the head's stage alone, two epochs at 1e-4, dropout of 0.1": Data(
+        "utterances", 80, 2, variants=WRITTEN, start="heads", rate=1e-4, dropout=0.1
     ),
 }
 _MASKS = 8  # in a row, while the head is trained
@@ -124,7 +127,6 @@ READERS = {
 
 def prepare() -> None:
     """Makes data, models and heads below build/rewriting_quality."""
-    lengths = {data.pairs: data.max_seq_length for data in DATA.values()}
     for name, read in READERS.items():
         folder = WORK / name
         if not (folder / "task.json").exists():
@@ -139,8 +141,6 @@ def prepare() -> None:
             if name != "wikisplit":
                 task["text_b"] = "context"
             (folder / "task.json").write_text(json.dumps(task))
-        if name != "mixed":
-            make_words(name, lengths[name])
 
 
 def first_model(name: str) -> pathlib.Path:
@@ -155,24 +155,12 @@ def first_model(name: str) -> pathlib.Path:
     return folder
 
 
-def make_words(name: str, max_seq_length: int) -> None:
-    """Trains on masked words of the training pairs: the head alone, then all of it.
+def make_head(name: str, max_seq_length: int) -> tuple[pathlib.Path, dict[str, Any]]:
+    """The folder of a model whose head knows masked words, and the flags it took.
 
-    Continues where it was killed.
+    They are words of the training pairs. Continues where it was killed.
     """
-    model, head = first_model(name), WORK / "heads" / name
-    whole = WORK / "words" / name
-    if (whole / f"model.ckpt-{_STEPS}.index").exists():
-        return
-    texts, records = WORK / f"{name}.txt", WORK / f"{name}.tfrecord"
-    with (WORK / name / "train.jsonl").open(encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    lines = [f"{row.get('context', '')} {row['target']}".strip() for row in rows]
-    texts.write_text("\n\n".join(lines) + "\n", "utf-8")
-    made = {"input_file": texts, "output_file": records, "objective": "mlm"}
-    made |= {"vocab_file": model / "vocab.txt", "max_seq_length": max_seq_length}
-    made |= {"max_predictions_per_seq": _MASKS, "dupe_factor": 1}
-    runner.call("data_prep/create_pretraining_data.py", made)
+    head, records = WORK / "heads" / name, WORK / f"{name}.tfrecord"
     flags = {
         "input_file": records,
         "hidden_act": "gelu_erf",  # as it was trained
@@ -185,31 +173,66 @@ def make_words(name: str, max_seq_length: int) -> None:
         "save_checkpoints_steps": 100,
         "keep_checkpoint_max": 1,
     }
-    first = {"init_checkpoint": model, "output_dir": head, "freeze": "^bert/"}
-    first |= {"num_train_steps": _HEAD_STEPS, "learning_rate": 1e-3}
-    second = {"init_checkpoint": head, "output_dir": whole, "padding": "pack"}
-    second |= {"num_train_steps": _STEPS, "learning_rate": 4e-4}
-    for own in (first | {"padding": "bucket"}, second):
-        warmup = {"num_warmup_steps": own["num_train_steps"] // 10}
-        runner.call("run_pretraining_mgpu.py", flags | own | warmup)
+    if (head / f"model.ckpt-{_HEAD_STEPS}.index").exists():
+        return head, flags
+    model, texts = first_model(name), WORK / f"{name}.txt"
+    with (WORK / name / "train.jsonl").open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    lines = [f"{row.get('context', '')} {row['target']}".strip() for row in rows]
+    texts.write_text("\n\n".join(lines) + "\n", "utf-8")
+    made = {"input_file": texts, "output_file": records, "objective": "mlm"}
+    made |= {"vocab_file": model / "vocab.txt", "max_seq_length": max_seq_length}
+    made |= {"max_predictions_per_seq": _MASKS, "dupe_factor": 1}
+    runner.call("data_prep/create_pretraining_data.py", made)
+    own = {"init_checkpoint": model, "output_dir": head, "freeze": "^bert/"}
+    own |= {"num_train_steps": _HEAD_STEPS, "learning_rate": 1e-3}
+    own |= {"num_warmup_steps": _HEAD_STEPS // 10, "padding": "bucket"}
+    runner.call("run_pretraining_mgpu.py", flags | own)
+    return head, flags
+
+
+def make_words(name: str, max_seq_length: int, dropout: float) -> pathlib.Path:
+    """The folder of a model that was trained as a whole on masked words."""
+    head, flags = make_head(name, max_seq_length)
+    whole = WORK / "words" / f"{name}-{dropout:g}"
+    if not (whole / f"model.ckpt-{_STEPS}.index").exists():
+        own = {"init_checkpoint": head, "output_dir": whole, "padding": "pack"}
+        own |= {"num_train_steps": _STEPS, "num_warmup_steps": _STEPS // 10}
+        own |= {"learning_rate": 4e-4, "bert_config_file": config_of(name, dropout)}
+        runner.call("run_pretraining_mgpu.py", flags | own)
+    return whole
+
+
+def config_of(name: str, dropout: float, **changed: int) -> pathlib.Path:
+    """The file of a model's config with another dropout and other sizes."""
+    sizes = "-".join(map(str, (name, dropout, *changed.values())))
+    path = WORK / "configs" / f"{sizes}.json"
+    if not path.exists():
+        config = json.loads((first_model(name) / "bert_config.json").read_text())
+        for kind in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            config[kind] = dropout
+        path.parent.mkdir(exist_ok=True)
+        path.with_suffix(".new").write_text(json.dumps(config | changed))
+        path.with_suffix(".new").rename(path)
+    return path
 
 
 def start_of(data: Data) -> dict[str, Any]:
     """The flags that name the model from which training on pairs starts."""
-    if data.start == "random":
-        model = first_model(data.pairs)
-        small = WORK / "small.json"
-        if not small.exists():
-            config = json.loads((model / "bert_config.json").read_text())
-            config |= {"num_hidden_layers": 4, "hidden_size": 256}
-            config |= {"num_attention_heads": 4, "intermediate_size": 1024}
-            small.with_suffix(".new").write_text(json.dumps(config))
-            small.with_suffix(".new").rename(small)
-        return {"bert_config_file": small, "vocab_file": model / "vocab.txt"}
-    if data.start == "weights":
-        return {"init_checkpoint": first_model(data.pairs)}
     texts = "utterances" if data.pairs == "mixed" else data.pairs
-    return {"init_checkpoint": WORK / data.start / texts}
+    model = first_model(texts)
+    flags: dict[str, Any] = {"bert_config_file": config_of(texts, data.dropout)}
+    if data.start == "random":
+        sizes = {"num_hidden_layers": 4, "hidden_size": 256}
+        sizes |= {"num_attention_heads": 4, "intermediate_size": 1024}
+        flags["bert_config_file"] = config_of(texts, data.dropout, **sizes)
+        return flags | {"vocab_file": model / "vocab.txt"}
+    if data.start == "weights":
+        return flags | {"init_checkpoint": model}
+    if data.start == "heads":
+        return flags | {"init_checkpoint": make_head(texts, data.max_seq_length)[0]}
+    words = make_words(texts, data.max_seq_length, data.dropout)
+    return flags | {"init_checkpoint": words}
 
 
 def scored_pairs(data: Data) -> list[pairs.Pair]:
@@ -279,13 +302,13 @@ def sample(data: Data, texts: list[str]) -> list[pairs.Pair]:
 
 def work(row: Row) -> Row:
     """The scores of a row of the plan, for each variant."""
-    began, data = time.time(), DATA[row["data"]]
-    output = WORK / "runs" / runner.name_of(row)
+    data, output = DATA[row["data"]], WORK / "runs" / runner.name_of(row)
+    start, began = start_of(data), time.time()
     goes_on = output.exists()
     flags: dict[str, Any] = TRAINING | {
         "task_name": data.pairs,
         "data_dir": WORK / data.pairs,
-        **start_of(data),
+        **start,
         "hidden_act": "gelu_erf",
         "output_dir": output,
         "do_train": True,
