@@ -83,7 +83,7 @@ DATA = {
     "utterance_rewriter": Data("utterances", 80, 5, variants=WRITTEN),
     "wikisplit": Data("wikisplit", 128, 5, variants=WRITTEN, lower=True),
     "utterance_mixed": Data("mixed", 80, 5, variants=KEPT),
-    "dropout of 0.1": Data("utterances", 80, 5, variants=WRITTEN, dropout=0.1),
+    "dropout of 0.1": Data("utterances", 80, 5, variants=PLAIN, dropout=0.1),
     "the head's stage alone": Data("utterances", 80, 5, variants=PLAIN, start="heads"),
     "no stage": Data("utterances", 80, 5, variants=PLAIN, start="weights"),
     "4 x 256, random weights": Data(
