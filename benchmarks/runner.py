@@ -76,6 +76,24 @@ def call(script: str, flags: Mapping[str, Any]) -> None:
         sys.exit(code)
 
 
+def config_with(
+    model: pathlib.Path, path: pathlib.Path, **changed: Any
+) -> pathlib.Path:
+    """Writes the config of a model with other values, once, and returns `path`.
+
+    dropout: of the hidden vectors and of attention.
+    """
+    if not path.exists():
+        config = json.loads((model / "bert_config.json").read_text())
+        if (dropout := changed.pop("dropout", None)) is not None:
+            kinds = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+            config |= dict.fromkeys(kinds, dropout)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_suffix(".new").write_text(json.dumps(config | changed))
+        path.with_suffix(".new").rename(path)
+    return path
+
+
 @contextlib.contextmanager
 def picture(path: pathlib.Path, along: str, upwards: str) -> Iterator[Any]:
     """Axes to draw on, with these labels; the picture is written at the end."""

@@ -203,18 +203,11 @@ def make_words(name: str, max_seq_length: int, dropout: float) -> pathlib.Path:
     return whole
 
 
-def config_of(name: str, dropout: float, **changed: int) -> pathlib.Path:
+def config_of(name: str, dropout: float, **sizes: int) -> pathlib.Path:
     """The file of a model's config with another dropout and other sizes."""
-    sizes = "-".join(map(str, (name, dropout, *changed.values())))
-    path = WORK / "configs" / f"{sizes}.json"
-    if not path.exists():
-        config = json.loads((first_model(name) / "bert_config.json").read_text())
-        for kind in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            config[kind] = dropout
-        path.parent.mkdir(exist_ok=True)
-        path.with_suffix(".new").write_text(json.dumps(config | changed))
-        path.with_suffix(".new").rename(path)
-    return path
+    words = "-".join(map(str, (name, dropout, *sizes.values())))
+    path = WORK / "configs" / f"{words}.json"
+    return runner.config_with(first_model(name), path, dropout=dropout, **sizes)
 
 
 def start_of(data: Data) -> dict[str, Any]:
