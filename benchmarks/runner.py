@@ -84,7 +84,9 @@ def config_with(
     dropout: of the hidden vectors and of attention.
     """
     if not path.exists():
-        config = json.loads((model / "bert_config.json").read_text())
+        names = ("bert_config.json", "config.json")  # Google's, Hugging Face's
+        own = next(model / name for name in names if (model / name).exists())
+        config = json.loads(own.read_text())
         if (dropout := changed.pop("dropout", None)) is not None:
             kinds = ("hidden_dropout_prob", "attention_probs_dropout_prob")
             config |= dict.fromkeys(kinds, dropout)
