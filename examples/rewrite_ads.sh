@@ -65,7 +65,7 @@ head -n 1 "$OUT/ranker/rewrites.jsonl"
   --learning_rate=1e-3 --num_train_steps="$HEAD_STEPS" \
   --num_warmup_steps=$((HEAD_STEPS / 10))
 train --task_name=slots --data_dir="$OUT/data/rewrite" --init_checkpoint="$OUT/head" \
-  --output_dir="$OUT/writer" --num_train_epochs=$((2 * EPOCHS)) "$@"
+  --output_dir="$OUT/writer" --num_train_epochs=$((2 * EPOCHS)) --max_insert=24 "$@"
 
 # 5. Five candidates for each [SLOT].
 "$PYTHON" -m bert_mgpu predict "$OUT/writer" \

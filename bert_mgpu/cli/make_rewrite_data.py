@@ -37,6 +37,7 @@ from bert_mgpu.data_prep.ad_files import AdColumns
 from bert_mgpu.data_prep.phrase_mining import Cutting
 from bert_mgpu.data_prep.rewrite_data import AdSource, RewriteCounts
 from bert_mgpu.data_prep.rewrite_pairs import KINDS, Negatives
+from bert_mgpu.text.ad_segments import DELIMITERS
 
 _MOST_NEGATIVES = 1000
 
@@ -95,6 +96,11 @@ def _make(config: RewriteDataConfig) -> None:
         )
     for line in _report(counts, output_dir, time.perf_counter() - began):
         say(line)
+    if others := "".join(sorted({*config.delimiters} - {*DELIMITERS})):
+        say(
+            f"--task_name=ad finds slots only between {DELIMITERS} and not at {others}:"
+            " it cannot rank the phrases of such slots"
+        )
 
 
 def _check(config: RewriteDataConfig) -> Negatives:
@@ -137,6 +143,8 @@ def _report(
     rows = counts.rows
     repeated = counts.ads - counts.distinct
     yield f"ads: {counts.ads}" + f", repeated and left out: {repeated}" * bool(repeated)
+    if rows["empty"]:
+        yield f"rows without an ad in --ad_column, left out: {rows['empty']}"
     for key, why in phrase_mining.LEFT_OUT.items():
         if rows[key]:
             yield f"ads that give no rows: {rows[key]} with {why}"

@@ -58,6 +58,7 @@ class AdStore(NamedTuple):
     kept: pathlib.Path  # .npy: bool [ads], whether it is the first with its text
     total: int
     distinct: int
+    empty: int  # rows without an ad, beside blank lines
 
     def of_block(self, block: AdBlock) -> tuple[list[Ad], np.ndarray]:
         """The ads of a block that are not repeats, and their hashes, uint64 [n]."""
@@ -85,7 +86,7 @@ def read(
     blocks: list[AdBlock] = []
     held: list[str] = []
     hashes, kept = folder / "hashes", folder / "kept.npy"
-    size = count = 0
+    size = count = empty = 0
     with open(hashes, "wb") as hash_file:
 
         def write() -> None:
@@ -98,6 +99,9 @@ def read(
 
         for path in files:
             for ad in _ads(path, columns, encoding):
+                if not ad.text:
+                    empty += 1
+                    continue
                 held.append("\t".join(ad) + "\n")
                 hash_file.write(duplicates.hashes([ad.text]))
                 count += 1
@@ -107,11 +111,16 @@ def read(
                     size = 0
         if held:
             write()
+    if empty and not count:
+        raise UserError(
+            f"{files[0]}: the column of ads is empty in all {empty} rows: pass another"
+            " --ad_column"
+        )
     if not count:
         raise UserError(f"{files[0]}: no ad: the files of --input_file are blank")
     first_ones = _first_of_each(hashes, count)
     np.save(kept, first_ones)
-    store = AdStore(hashes, kept, count, distinct=int(first_ones.sum()))
+    store = AdStore(hashes, kept, count, int(first_ones.sum()), empty=empty)
     return store, blocks
 
 
@@ -128,8 +137,7 @@ def _ads(path: str, columns: AdColumns, encoding: str) -> Iterator[Ad]:
                 f" {shortened(ad.text, 20)!r}: pass at most {LONGEST_AD}: is"
                 " --ad_column right?"
             )
-        if ad.text:
-            yield ad
+        yield ad
 
 
 def _text(cell: Any, location: str) -> str:

@@ -80,6 +80,7 @@ def make(
         )
         rewrite_data.check_rows(source, store.distinct, rows)
         rewrite_data.publish(work, output_dir, [OUTPUT])
+    rows["empty"] = store.empty
     return RewriteCounts(store.total, store.distinct, len(index.phrases), rows=rows)
 
 

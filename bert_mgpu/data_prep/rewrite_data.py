@@ -110,6 +110,7 @@ def make(
         text = _task(has_hint, has_dev=bool(rows["ads_dev"]))
         (made / TASK).write_text(text, encoding=UTF_8)
         publish(made, output_dir, OUTPUTS)
+    rows["empty"] = store.empty
     return RewriteCounts(store.total, store.distinct, n_phrases, rows=rows)
 
 
@@ -226,8 +227,8 @@ def check_rows(source: AdSource, ads: int, counts: collections.Counter[str]) -> 
         )
     if not counts["ads_train"]:
         raise UserError(
-            f"{source.files[0]}: different ads: {ads}, all of the dev set: pass more"
-            " ads or --dev_share=0"
+            f"{source.files[0]}: all ads that give rows are of the dev set, "
+            f"{counts['ads_dev']} of {ads}: pass more ads or --dev_share=0"
         )
 
 

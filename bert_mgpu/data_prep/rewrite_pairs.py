@@ -198,7 +198,7 @@ class BlockRows:
         self._row(rewriting, marked, *hint, ad.text)
         if is_dev:
             return
-        if slot.text in left or not left:
+        if slot.text in left:
             self.counts["copied"] += 1  # the ad would reveal which phrase is its own
             return
         for flag, phrase in phrases:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.core.rows import Example, Features, Ragged
+from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
 
 _TRUNCATED, _UNKNOWN = 0.1, 0.02  # shares of rows, of tokens, above which to warn
 _MAX_LINES = 3  # line numbers that a warning names
@@ -80,10 +80,14 @@ class CheckedSet(NamedTuple):
         return np.concatenate(counts)
 
     def _tokens(self) -> Iterator[tuple[Ragged, np.ndarray]]:
-        """Blocks of rows: the ids, and whether each is neither [CLS] nor [SEP]."""
-        for first in range(0, len(self.features), _BLOCK):
-            numbers = np.arange(first, min(first + _BLOCK, len(self.features)))
-            ids = self.features.take(numbers).ragged["input_ids"]
+        """Blocks of rows: the ids, and whether each is neither [CLS] nor [SEP].
+
+        Without further rows of the same texts, which have masks in them.
+        """
+        masked = POSITIONS in self.features.targets
+        rows = self.features.first_rows if masked else np.arange(len(self.features))
+        for first in range(0, len(rows), _BLOCK):
+            ids = self.features.take(rows[first : first + _BLOCK]).ragged["input_ids"]
             if not len(ids.values):
                 continue
             # Every row begins with [CLS] and ends with [SEP].

@@ -213,10 +213,10 @@ class _Writer:
         body = ""
         left: bool | None = None
         wanted: bool | None
-        for word in _words(pieces):
+        for word, continues in _words(pieces):
             before = self.made + body
-            if word.startswith(_CONTINUES):
-                body, wanted = body + self._spelling.rest_of(word[2:], before), False
+            if continues:
+                body, wanted = body + self._spelling.rest_of(word, before), False
             else:
                 wanted = self._wanted(body, word)
                 blank = " " * bool(wanted if body else before)
@@ -228,7 +228,8 @@ class _Writer:
     def _wanted(self, body: str, after: str) -> bool | None:
         """See `Spacing.between`; a space behind a kept mark ends its number."""
         own = bool(body) or not self._ends
-        return self._spacing.between(self.made + body, after, in_number=own)
+        gap = " " * (self.made[-1:] == body[:1] == '"')  # closing, opening: no run
+        return self._spacing.between(self.made + gap + body, after, in_number=own)
 
     def _replace(
         self, place: Place, gaps: tuple[str, str], body: str, *, old: tuple[str, str]
@@ -246,21 +247,21 @@ class _Writer:
             self.edits.append(TextEdit(start, end, old=gone, new=new))
 
 
-def _words(pieces: Sequence[str]) -> list[str]:
-    """The words that pieces make; repeated punctuation is joined, as in "..."."""
-    words = list[str]()
+def _words(pieces: Sequence[str]) -> list[tuple[str, bool]]:
+    """The words that pieces make, and whether each continues the word before them.
+
+    Repeated punctuation is joined, as in "...", but not marks that close and open.
+    """
+    words = list[tuple[str, bool]]()
     for piece in pieces:
-        if words and piece.startswith(_CONTINUES):
-            words[-1] += piece.removeprefix(_CONTINUES)
-        elif words and len(piece) == 1 and {*words[-1]} == {piece} - {*_letters(piece)}:
-            words[-1] += piece
+        text = piece.removeprefix(_CONTINUES)
+        last, continues = words[-1] if words else ("", False)
+        repeats = {*last} == {piece} and not piece.isalnum() and piece != '"'
+        if words and (text != piece or repeats):
+            words[-1] = last + text, continues
         else:
-            words.append(piece)
+            words.append((text, text != piece))
     return words
-
-
-def _letters(text: str) -> Iterator[str]:
-    return filter(str.isalnum, text)
 
 
 def _starts_gap(left: bool | None, right: bool | None) -> bool:

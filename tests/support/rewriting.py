@@ -16,10 +16,10 @@ LENGTH, MOST = 24, 3  # tokens of a row, and written at one place
 CONFIG = small_config(vocab_size=len(VOCAB), max_position_embeddings=LENGTH)
 
 
-def rewriting(tokenizer, **choice):
+def rewriting(tokenizer, config=CONFIG, **choice):
     return Rewriting(
         "own",
-        CONFIG,
+        config,
         tokenizer,
         max_seq_length=LENGTH,
         max_insert=MOST,

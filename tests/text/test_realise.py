@@ -211,6 +211,28 @@ def test_a_syllable_is_written_by_its_parts(keeps, counts, written, target, tmp_
     assert checked(source, script, tokenizer).text == target
 
 
+@pytest.mark.parametrize(
+    ("text", "at", "written", "target"),
+    [
+        ("a b", 2, "# #", "a b ##"),
+        ("a b", 1, "# # #", "a ###b"),
+        ("a [SLOT] b", 1, "# #", "a ##b"),
+        ("x", 1, "# # ##y", "x ##y"),
+        ('said "a" .', 4, '" b "', 'said "a" "b" .'),
+        ('said "a"', 4, '" b "', 'said "a" "b"'),
+    ],
+)
+def test_signs_that_are_written_are_there(text, at, written, target, tmp_path):
+    words = [*"abx", "said", ".", '"', "#", "##y"]
+    tokenizer = tokenizer_of(tmp_path / "vocab.txt", words)
+    source = source_of(text, tokenizer, "[SLOT]")
+    count = len(source.ids)
+    ids = [tokenizer.vocab[piece] for piece in written.split()]
+    counts = [len(ids) * (place == at) for place in range(count + 1)]
+    made = checked(source, Edits([True] * count, counts, ids), tokenizer)
+    assert made.text == target
+
+
 def test_a_deleted_word_takes_its_accents_along(tmp_path):
     """Those that stand behind a letter, of no token; and what has no width."""
     tokenizer = knows(tmp_path, "one cafe two")

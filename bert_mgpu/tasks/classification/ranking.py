@@ -147,9 +147,12 @@ def random_scores(groups: np.ndarray, truth: np.ndarray) -> dict[str, float]:
     )
     sums = np.zeros(3)
     for (n, r), count in zip(kinds.tolist(), counts.tolist(), strict=True):
-        ways = [math.comb(n - k, r - 1) / math.comb(n, r) for k in range(1, n - r + 2)]
-        mrr = math.fsum(way / k for k, way in enumerate(ways, 1))
-        sums += count * np.array([mrr, sum(ways[:1]), sum(ways[:3])])
+        ranks = np.arange(1, n - r + 2)
+        # P(k + 1) = P(k) (n - r + 1 - k) / (n - k): no binomials of long numbers
+        later = (n - r + 1 - ranks[:-1]) / (n - ranks[:-1])
+        ways = r / n * np.cumprod([1.0, *later])
+        mrr = math.fsum(ways / ranks)
+        sums += count * np.array([mrr, ways[0], ways[:3].sum()])
     means = sums / counts.sum()
     return dict(zip(NAMES, [*means.tolist(), tied["ndcg"]], strict=True))
 

@@ -29,6 +29,10 @@ _REFUSED = {
     ),
 }
 
+_NO_TARGET = (
+    f"{TARGET!r} is missing: give the column of the rewritten text, or --target_column"
+)
+
 
 class RewritingFamily(Family):
     """Tasks of the type "rewrite"."""
@@ -62,10 +66,8 @@ class RewritingFamily(Family):
         output_dir: pathlib.Path,
     ) -> TaskFiles:
         if files.columns.label is None and (config.do_train or config.do_eval):
-            raise UserError(
-                f"{pathlib.Path(config.data_dir or '', task_json.FILE)}: {TARGET!r} is"
-                " missing: give the column of the rewritten text, or --target_column"
-            )
+            path = pathlib.Path(config.data_dir or "", task_json.FILE)
+            raise UserError(f"{path}: {_NO_TARGET}")
         return files
 
     def features(
@@ -130,6 +132,8 @@ class RewritingFamily(Family):
         return pair_checks.remarks(features.notes)
 
     def warnings(self, checked: CheckedSet, files: TaskFiles) -> Iterator[str]:
+        if files.columns.label is None and checked.split in ("train", "dev"):
+            return iter([f"{task_json.FILE}: {_NO_TARGET}"])
         return pair_checks.warnings(checked)
 
     def tables(self, sets: Sequence[CheckedSet], files: TaskFiles) -> list[str]:

@@ -21,6 +21,7 @@ _OBSTACLES = {
     "misplaced": "differ from their target outside of the slots",
     "unwritable": "have words to write that the vocabulary lacks",
 }
+_ENOUGH = 0.9  # the share of places for which a --max_insert is advised
 _MOST_SLOTS, _LENGTHS = 5, (1, 2, 4, 8, 12)  # groups of the tables
 
 
@@ -56,7 +57,7 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
             f"text and target have {share:.1%} of their tokens in common: this is no"
             " editing: pass the column of the rewritten texts as --target_column"
         )
-    if not facts["learnt"]:
+    if not facts["learnt"] and left_out < pairs:
         yield "no row has room for a token or slot of its text: raise --max_seq_length"
 
 
@@ -71,15 +72,26 @@ def _left_out(facts: Mapping[str, Any]) -> str:
 
 def _advice(facts: Mapping[str, Any], obstacles: Iterable[str]) -> str:
     """What to do about the most frequent one of some obstacles."""
-    longest = max(map(int, facts["slot_lengths"]), default=0)
+    if (obstacle := max(obstacles, key=facts.__getitem__)) == "too_long":
+        return f"raise --max_insert to {_enough(facts)}, or pass other pairs"
     advice = {
-        "too_long": f"raise --max_insert, up to {min(longest, MOST_INSERTED)}, or pass"
-        " other pairs",
         "misplaced": "write the same text in both, but for the slots",
         "unwritable": "add them to the vocabulary (docs/pretraining.md), or pass other"
         " pairs",
     }
-    return advice[max(obstacles, key=facts.__getitem__)]
+    return advice[obstacle]
+
+
+def _enough(facts: Mapping[str, Any]) -> str:
+    """The --max_insert with which most of the places can be written, or all."""
+    lengths = sorted(int(size) for size in facts["slot_lengths"])
+    every = min(lengths[-1], MOST_INSERTED)
+    wanted, seen = _ENOUGH * sum(facts["slot_lengths"].values()), 0
+    for size in lengths:
+        seen += facts["slot_lengths"][str(size)]
+        if seen >= wanted and size < every:
+            return f"{size} (for {_ENOUGH:.0%} of the places) or {every}"
+    return str(every)
 
 
 def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
@@ -90,6 +102,11 @@ def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
             f"{facts['written']} tokens to write,"
             f" {_share(facts['in_row'], facts['written'])} of them in the input, too"
         )
+    yield from _not_learnt(facts)
+
+
+def _not_learnt(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Says which pairs, and how many slots, cannot be learnt."""
     if any(facts[name] for name in _OBSTACLES):
         yield f"not learnt, but evaluated: {_left_out(facts)}"
     if count := facts["lost_slots"]:
@@ -123,7 +140,7 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
             [_share(each["kept"], each["longest"]) for each in facts],
         ),
         (
-            f"SARI of copying ({COPIED} pairs)",
+            f"SARI of copying (of {COPIED} pairs at most)",
             [f"{each['copying'] / _copied(each):.1f}" for each in facts],
         ),
         ("tokens to write", [each["written"] for each in facts]),
@@ -141,7 +158,12 @@ def tables(sets: Sequence[CheckedSet]) -> list[str]:
     rows += _counted("tokens at a place", facts, "slot_lengths", ends=_LENGTHS)
     lines = [["", *(checked.split for checked in sets)]]
     lines += [[name, *map(str, values)] for name, values in rows]
-    return [terminal.align(lines, [_NUMBER_WIDTH] * len(sets))]
+    notes = [
+        f"{checked.path}: {remark}"
+        for checked in sets
+        for remark in _not_learnt(checked.features.notes["rewriting"])
+    ]
+    return [terminal.align(lines, [_NUMBER_WIDTH] * len(sets)), *notes]
 
 
 def _copied(facts: Mapping[str, Any]) -> int:

@@ -44,6 +44,7 @@ class PairFacts:
             "alike": 0,  # whose target is another text of the same tokens
             "copying": 0.0,  # SARI of copying, summed over the first COPIED pairs
             "learnt": 0,  # pairs with at least one tag to learn
+            # Of pairs without slots, whose targets can be made:
             "kept": 0,  # tokens of the sources that are kept
             "longest": 0,  # tokens of the longer text of each pair, summed
             "written": 0,  # tokens to write
@@ -77,7 +78,6 @@ class PairFacts:
         notes["pairs"] += 1
         is_equal = example.text_a == example.label
         notes["equal"] += is_equal
-        notes["longest"] += max(len(source.ids), target.size)
         if obstacle is not None:
             notes[obstacle] += 1
             notes["lines"] += [example.line] * (len(notes["lines"]) < SHOWN)
@@ -85,7 +85,9 @@ class PairFacts:
         if edits is None:
             return
         notes["alike"] += not is_equal and target.kept == target.size == len(source.ids)
-        notes["kept"] += target.kept
+        if not source.slots:
+            notes["kept"] += target.kept
+            notes["longest"] += max(len(source.ids), target.size)
         notes["written"] += len(edits.written)
         notes["in_row"] += target.in_row
         counts = [count for count in edits.counts if count]

@@ -14,7 +14,7 @@ from bert_mgpu.tasks.rewriting.rewritten import RewrittenSet
 from bert_mgpu.text.edits import edits_of, token_edits
 from bert_mgpu.text.realise import TextEdit
 
-_LONGEST = 300  # characters shown of a text
+_LONGEST, _BEFORE = 300, 100  # characters shown of a text, and before its first edit
 _COMPARED = 2000  # characters compared of long texts, see `_character_edits`
 
 
@@ -61,7 +61,7 @@ def _mistakes(scored: RewrittenSet) -> Mistakes:
         text, best = scored.examples[number].text_a, scored.candidates[number][0]
         truth = scored.pairs.targets[number]
         both = (_character_edits(text, truth), best.edits)
-        texts = (_cut(marked(text, edits)) for edits in both)
+        texts = (_cut(text, edits) for edits in both)
         found.append(Mistake(number, (f"{sari:.1f}", *texts), truth))
     columns = ("sari", "to become: [-deleted-], {+written+}", "rewritten")
     return Mistakes(columns, "ntt", "the lowest SARI", worst_first=found)
@@ -93,5 +93,11 @@ def marked(text: str, edits: Sequence[TextEdit]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+def _cut(text: str, edits: Sequence[TextEdit]) -> str:
+    """A text with its edits marked; of a long one, a part with the first edit."""
+    first = max(0, edits[0].start - _BEFORE) if edits else 0
+    skipped = first if len(marked(text, edits)) > _LONGEST else 0
+    shown = marked(text, edits)[skipped:]
+    before = "... " * bool(skipped)
+    after = " ..." * (len(shown) > _LONGEST)
+    return f"{before}{shown[:_LONGEST]}{after}"

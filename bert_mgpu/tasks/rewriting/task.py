@@ -87,7 +87,10 @@ class Rewriting(FinetuningTask):
         self._max_insert, self._marker, self._choice = max_insert, slot_marker, choice
         self._config, self._recompute = bert_config, recompute
         self._dropout = bert_config.hidden_dropout_prob if dropout is None else dropout
-        self._tokenizer, self._vocabulary = tokenizer, Vocabulary(tokenizer.tokens)
+        # The embedding may have rows beyond the vocabulary, which are never written.
+        beyond = [""] * (bert_config.vocab_size - len(tokenizer.tokens))
+        self._vocabulary = Vocabulary([*tokenizer.tokens, *beyond])
+        self._tokenizer = tokenizer
 
     def param_specs(self) -> params_lib.Specs:
         specs = params_lib.bert_specs(self._config, pooled=False)

@@ -46,6 +46,19 @@ def write(ads, name="ads"):
     pathlib.Path(name).write_text("".join(f"{ad}\n" for ad in ads), encoding="utf-8")
 
 
+def test_what_is_left_out_is_counted(make):
+    """Rows without an ad; and slots that ranking does not find."""
+    write([*texts(20), "x\t"])
+    code, err = make()
+    assert code == 0 and "rows without an ad in --ad_column, left out: 1" in err
+    assert "--task_name=ad" not in err
+    write([ad.replace("，", ",") for ad in texts(20)])
+    code, err = make(delimiters=",。")
+    assert code == 0 and "left out: 1" not in err
+    said = "--task_name=ad finds slots only between 。！!？，： and not at ,:"
+    assert said in " ".join(err.split())
+
+
 @needs_data
 def test_the_rows_of_bert_ads_own_code(make, rows, work):
     """Its two files of ads: one is the last field but one, the other all of a line."""
@@ -334,6 +347,12 @@ def test_candidates_for_new_ads(make, rows):
         assert made[8][2] == "手感特别柔软" and made[9][2] == "手感柔软"
         for _, index, phrase, ad in made:
             assert ad.split("，")[int(index)] == "“" * len(phrase)
+    write(["修身显瘦，优雅大方，个性十足"], "new")  # all of which the bank has
+    assert make(**flags | {"candidates": 999}, bank=bank)[0] == 0
+    made = rows("candidates.txt", "new_out")
+    others = {row[2] for row in made if row[0] == "0"}
+    assert others >= {*WORDS[4:]} and not others & {*WORDS[:1], *WORDS[2:4]}
+    write(["全新一款，穿着很舒适，手感特别柔软", "单独一段"], "new")
     assert make(**flags | {"candidates": 999}, bank=bank)[0] == 0
     made = [row[2] for row in rows("candidates.txt", "new_out")[1:]]
     assert {*WORDS} <= {*made[: made.index("穿着很舒适")]}  # all that there are

@@ -107,7 +107,13 @@ def test_a_column_from_the_end_that_a_line_has_not(refuse):
 
 def test_few_ads_that_are_all_of_the_dev_set(refuse):
     pathlib.Path("ads").write_text("一一，二二\n三三，四四\n", encoding="utf-8")
-    refuse("different ads: 2, all of the dev set: pass", dev_share=0.9, random_seed=3)
+    said = "all ads that give rows are of the dev set, 2 of 2: pass more ads"
+    refuse(said, dev_share=0.9, random_seed=3)
+
+
+def test_an_empty_column_of_ads(refuse):
+    pathlib.Path("ads").write_text("x\t一一，二二\t\n\ny\t三三，四四\t\n", "utf-8")
+    refuse("ads: the column of ads is empty in all 2 rows: pass another --ad_column")
 
 
 def test_a_run_that_was_killed_leaves_nothing_that_matters(make, work):

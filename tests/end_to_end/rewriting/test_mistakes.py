@@ -108,8 +108,8 @@ UNFIT = {
     "too much at one place": (
         pairs(5, "sun joy", "sun win win win win win joy"),
         "of 20 pairs 5 have more tokens at one place than --max_insert (lines 1, 2, 3",
-        "and 2 more): raise --max_insert, up to 5, or pass other pairs"),
-    "far too much": (pairs(5, "sun", f"sun {'win ' * 150}"), "up to 100, or pass"),
+        "and 2 more): raise --max_insert to 5, or pass other pairs"),
+    "far too much": (pairs(5, "sun", f"sun {'win ' * 150}"), "_insert to 100, or pass"),
     "outside of slots": (
         pairs(5, "sun [SLOT] joy", "rain win joy"),
         "of 20 pairs 5 differ from their target outside of the slots (lines 1,",

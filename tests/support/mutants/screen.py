@@ -64,7 +64,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a ranking is judged by its accuracy", "tasks/classification/trust.py",
            'floors, judged=["mrr"])', "floors)", f"{_TRUST} ranking"),
     Mutant("a random order has the rank of the last", "tasks/classification/ranking.py",
-           "math.fsum(way / k for k, way in enumerate(ways, 1))", "ways[-1]",
+           "math.fsum(ways / ranks)", "ways[-1]",
            "tasks/classification/test_ranking.py random_order"),
     Mutant("rare classes do not count", "tasks/classification/trust.py",
            '        judged.append("macro_f1")\n', "", f"{_TRUST} rare"),

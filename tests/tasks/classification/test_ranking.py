@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 
 import numpy as np
 import pytest
@@ -90,6 +91,20 @@ def test_a_random_order_has_the_mean_over_all_orders():
         kinds.append({name: np.mean([one[name] for one in each]) for name in each[0]})
     for name, value in found.items():
         assert value == pytest.approx(np.mean([kind[name] for kind in kinds])), name
+
+
+def test_a_random_order_of_many_rows():
+    """One of 20,000 rows has each rank alike; of half of them one is in front soon."""
+    groups = np.zeros(20_000, int)
+    found = ranking.random_scores(groups, np.arange(20_000) == 0)
+    wanted = np.mean(1 / np.arange(1, 20_001))
+    assert found["mrr"] == pytest.approx(wanted) and found["hit_at_3"] == pytest.approx(
+        3 / 20_000
+    )
+    found = ranking.random_scores(groups, np.arange(20_000) % 2)
+    wanted = [math.log(2), 0.5, 0.875]  # almost sum(0.5**k / k), 1 - 0.5**3
+    actual = [found[name] for name in ("mrr", "hit_at_1", "hit_at_3")]
+    assert actual == pytest.approx(wanted, abs=1e-4)
 
 
 def test_the_order_of_the_rows_and_rounding_change_no_digit():

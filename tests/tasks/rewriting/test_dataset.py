@@ -1,12 +1,14 @@
 """The rows of pairs of texts: tags, masks, and what is counted."""
 
+import pathlib
+
 import numpy as np
 import pytest
 
 from bert_mgpu.core.rows import Example
 from bert_mgpu.data import cache
 from bert_mgpu.tasks import data_checks
-from bert_mgpu.tasks.rewriting import dataset, metrics
+from bert_mgpu.tasks.rewriting import dataset, metrics, pair_checks
 from tests.support.tiny import VOCAB
 
 MOST = 2  # tokens at a place
@@ -136,6 +138,22 @@ def test_texts_of_the_same_tokens_are_counted(featurise):
         ("sun", "sun joy", None),
     ).notes["rewriting"]
     assert (facts["alike"], facts["equal"]) == (3, 1)
+
+
+def test_texts_that_are_slots_alone_can_be_learnt(featurise):
+    """Only what stands beside slots is kept, which may be nothing."""
+    notes = featurise(*[("sun joy", "[SLOT]", "the win")] * 5).notes
+    assert notes["rewriting"]["learnt"] == 5
+    pair_checks.check(notes, pathlib.Path("train.tsv"))
+
+
+def test_rows_with_masks_are_no_texts(featurise, tokenizer):
+    """What `doctor data` says of lengths and unknown words is of the texts alone."""
+    features = featurise(("sun joy", "sun", None), ("win", "win 了不 win", "joy"))
+    assert len(features) == 3 and len(features.first_rows) == 2
+    own = data_checks.CheckedSet("dev", "x", features, unknown=tokenizer.unk_id)
+    assert own.text_lengths.tolist() == [1, 5]
+    assert own.unknown_share == pytest.approx(1 / 6)
 
 
 def test_a_slot_marker_is_no_word_of_a_copy(featurise):

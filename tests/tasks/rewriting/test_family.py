@@ -1,5 +1,6 @@
 """What the type "rewrite" reads, refuses, and is compared with."""
 
+import dataclasses
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from bert_mgpu.config.rewriting import RewriteChoice
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks import reader, registry
+from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.tasks.rewriting.family import FAMILY
 from tests.support import rewriting
 
@@ -63,6 +65,18 @@ def test_a_target_is_needed_to_learn_and_to_evaluate(config, tmp_path):
             continue
         with pytest.raises(UserError, match="task.json: 'target' is missing"):
             FAMILY.resolve_labels(own, files, None, output_dir=tmp_path)
+
+
+def test_the_doctor_says_what_a_training_misses(tmp_path, config):
+    """A set to learn from without a target; not a file to predict."""
+    files = registry.find_task_files(config)
+    columns = dataclasses.replace(files.columns, label=None)
+    files = dataclasses.replace(files, columns=columns)
+    said = {
+        split: [*FAMILY.warnings(CheckedSet(split, "x", None, unknown=1), files)]
+        for split in ("train", "dev")
+    }
+    assert said["train"] == said["dev"] and "'target' is missing" in said["dev"][0]
 
 
 def test_predictions_later_are_made_as_in_training(config):

@@ -64,7 +64,7 @@ def test_what_is_taken():
             "of 100 pairs 13 have more tokens at one place than --max_insert and 8"
             " differ from their target outside of the slots and 2 have words to write"
             " that the vocabulary lacks (lines 4, 9, 12 and 20 more): raise"
-            " --max_insert, up to 17, or pass other pairs",
+            " --max_insert to 9 (for 90% of the places) or 17, or pass other pairs",
         ),
         (
             {"misplaced": 21, "too_long": 0, "unwritable": 0},
@@ -77,15 +77,22 @@ def test_what_is_taken():
             " 4, 9, 12 and 48 more): add them to the vocabulary (docs/pretraining.md),"
             " or pass other pairs",
         ),
-        ({"too_long": 21, "slot_lengths": {"250": 21}}, "up to 100, or pass"),
+        ({"too_long": 21, "slot_lengths": {"250": 21}}, "--max_insert to 100, or pass"),
+        ({"too_long": 21, "slot_lengths": {"9": 2, "30": 21}}, "_insert to 30, or"),
         # A larger vocabulary would not help: without its words they are too many, too.
-        ({"too_long": 13, "unwritable": 24}, "more): raise --max_insert, up to 17"),
+        ({"too_long": 13, "unwritable": 24}, "more): raise --max_insert to 9 "),
     ],
 )
 def test_what_is_refused(changed, message):
     with pytest.raises(UserError, match=re.escape(message)) as found:
         pair_checks.check(notes(**changed), PATH)
     assert str(found.value).startswith("a/train.tsv: ")
+
+
+def test_a_row_without_room_is_no_reason_if_no_pair_can_be_learnt():
+    own = notes(misplaced=100, too_long=0, unwritable=0, learnt=0, kept=0, longest=0)
+    (problem,) = pair_checks.warnings(checked(**own["rewriting"]))
+    assert "100 differ from their target outside of the slots" in problem
 
 
 def test_half_of_the_pairs_may_need_unknown_words():
@@ -132,19 +139,26 @@ def test_warnings_are_of_what_a_training_refuses():
 def test_tables_have_a_column_for_each_set():
     assert pair_checks.tables([]) == []
     other = {"longest": 0, "kept": 0, "equal": 7, "slot_counts": {}, "slot_lengths": {}}
-    (table,) = pair_checks.tables([checked("train"), checked(**other)])
+    sets = [
+        checked("train", lost_slots=2),
+        checked(**other | dict.fromkeys(LEFT_OUT, 0)),
+    ]
+    table, left_out, lost = pair_checks.tables(sets)
+    assert left_out.startswith("a/train.tsv: not learnt, but evaluated: of 100 pairs")
+    assert left_out.endswith("(lines 4, 9, 12 and 17 more)")
+    assert lost.startswith("a/train.tsv: WARNING: --max_seq_length has no room for 2")
     rows = [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
     assert rows == [
         ["train", "dev"],
         ["targets equal to their text", "90", "7"],
         ["targets of the same tokens", "5", "5"],
         ["tokens in common", "10.0%", "-"],
-        ["SARI of copying (1000 pairs)", "45.7", "45.7"],
+        ["SARI of copying (of 1000 pairs at most)", "45.7", "45.7"],
         ["tokens to write", "40", "40"],
         ["of them in the input, too", "25.0%", "25.0%"],
-        ["pairs with a place too long", "10", "10"],
-        ["pairs that differ outside slots", "8", "8"],
-        ["pairs with unknown words to write", "2", "2"],
+        ["pairs with a place too long", "10", "0"],
+        ["pairs that differ outside slots", "8", "0"],
+        ["pairs with unknown words to write", "2", "0"],
         ["places to write at: 0", "2", "0"],
         ["places to write at: 1", "3", "0"],
         ["places to write at: 2", "0", "0"],

@@ -144,6 +144,18 @@ def test_the_worst_texts_have_their_edits(rewritten):
     assert worst.number == 0 and worst.truth == "joy win"
 
 
+def test_a_long_text_is_shown_from_before_its_first_edit(rewritten):
+    text = f"{'sun ' * 300}loss{' joy' * 300}"
+    target = text.replace("loss", "win")
+    kept = TokenRewriting([True] * 601, [0] * 602, [], score=0.0, rounds=0)
+    scored = rewritten([(target, text, None)], [[kept]])
+    (worst,) = report._mistakes(scored).worst_first
+    _, true, said = worst.cells
+    assert true.startswith("... sun sun") and "[-loss-]{+win+} joy" in true
+    assert true.endswith(" ...") and len(true) == 308
+    assert said.startswith("sun sun") and said.endswith(" ...")  # without an edit
+
+
 def test_marks_of_edits():
     edits = [TextEdit(0, 1, "a", "X"), TextEdit(2, 2, "", "Y"), TextEdit(3, 4, "d", "")]
     assert report.marked("abcde", edits) == "[-a-]{+X+}b{+Y+}c[-d-]e"

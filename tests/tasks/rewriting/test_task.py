@@ -1,5 +1,7 @@
 """The two losses of a rewriting, and its parameters."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -96,6 +98,22 @@ def test_a_batch_without_masks(rows, tokenizer):
     assert sums(task, batch)[MASKED_LOSS] == 0 == task.loss_weights(batch)[MASKED_LOSS]
     outputs = forward_of(task, weights(task))(tagged)
     assert {*outputs} == task.token_outputs and not outputs["words"].values.any()
+
+
+@pytest.mark.parametrize("source", ["vocabulary", "input"])
+def test_rows_of_the_embedding_beyond_the_vocabulary_are_never_written(
+    rows, tokenizer, source
+):
+    """A model may have some: its vocabulary is shorter, or was padded."""
+    size = len(tokenizer.tokens) + 40
+    config = dataclasses.replace(CONFIG, vocab_size=size)
+    task = rewriting(tokenizer, config, insert_from=source)
+    params = weights(task)
+    bias = np.zeros(size, "f")
+    bias[len(tokenizer.tokens) :] = 50
+    params["cls/predictions/output_bias"] = tf.constant(bias)
+    found = forward_of(task, params)(rows)
+    assert 0 < found["words"].values.max() < len(tokenizer.tokens)
 
 
 def test_parameters_are_those_of_pretraining_and_of_a_tagger(tokenizer):
