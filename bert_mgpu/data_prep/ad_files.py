@@ -120,7 +120,8 @@ def read(
         raise UserError(f"{files[0]}: no ad: the files of --input_file are blank")
     first_ones = _first_of_each(hashes, count)
     np.save(kept, first_ones)
-    store = AdStore(hashes, kept, count, int(first_ones.sum()), empty=empty)
+    distinct = int(first_ones.sum())
+    store = AdStore(hashes, kept, count, distinct=distinct, empty=empty)
     return store, blocks
 
 
