@@ -220,6 +220,7 @@ def test_a_syllable_is_written_by_its_parts(keeps, counts, written, target, tmp_
         ("x", 1, "# # ##y", "x ##y"),
         ('said "a" .', 4, '" b "', 'said "a" "b" .'),
         ('said "a"', 4, '" b "', 'said "a" "b"'),
+        ('said "a"', 3, '" " b', 'said "a" "b"'),
     ],
 )
 def test_signs_that_are_written_are_there(text, at, written, target, tmp_path):
