@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ class Mistake(NamedTuple):
     """An example that the model got wrong."""
 
     number: int  # of the example in its set, from 0
-    cells: Sequence[object]  # of its row on the page, after its line number
+    cells: Iterable[object]  # of its row on the page, after its line number
     truth: Any  # a JSON value
     places: Collection[tuple[int, int]] = ()  # cells of the matrix that count it
 

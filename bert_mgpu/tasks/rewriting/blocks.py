@@ -68,11 +68,14 @@ def known_of(rows: Features, outputs: Outputs) -> Known:
     tagged = np.flatnonzero(tag_ids)
     scores, truth = outputs[TAGS].values[tagged], tag_ids[tagged] - 1
     has_slots = np.repeat(rows.unread[SLOTS].lengths > 0, rows.lengths)[tagged]
+    choices = scores.copy()
+    at_end = np.isin(tagged, rows.ragged["tag_ids"].offsets[1:] - 1)
+    choices[at_end, choices.shape[1] // 2 :] = -np.inf  # the end is never deleted
     positions = rows.targets[POSITIONS]
     starts = rows.ragged["input_ids"].offsets[:-1]
     masks = positions.values + np.repeat(starts, positions.lengths)
     return Known(
-        places_of(scores[~has_slots], truth[~has_slots]),
+        places_of(choices[~has_slots], truth[~has_slots]),
         tag_losses=-scores[np.arange(len(truth)), truth],
         word_losses=outputs[LOSSES].values[masks],
     )

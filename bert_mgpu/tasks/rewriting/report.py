@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -60,11 +60,22 @@ def _mistakes(scored: RewrittenSet) -> Mistakes:
     for sari, number in sorted(wrong):
         text, best = scored.examples[number].text_a, scored.candidates[number][0]
         truth = scored.pairs.targets[number]
-        both = (_character_edits(text, truth), best.edits)
-        texts = (_cut(text, edits) for edits in both)
-        found.append(Mistake(number, (f"{sari:.1f}", *texts), truth))
+        cells = _Cells(f"{sari:.1f}", text, truth, made=best.edits)
+        found.append(Mistake(number, cells, truth))
     columns = ("sari", "to become: [-deleted-], {+written+}", "rewritten")
     return Mistakes(columns, "ntt", "the lowest SARI", worst_first=found)
+
+
+class _Cells:
+    """The cells of a mistake, made for those that are shown: comparing takes long."""
+
+    def __init__(self, sari: str, text: str, truth: str, *, made: Sequence[TextEdit]):
+        self._sari, self._text, self._truth, self._made = sari, text, truth, made
+
+    def __iter__(self) -> Iterator[str]:
+        yield self._sari
+        for edits in (_character_edits(self._text, self._truth), self._made):
+            yield _cut(self._text, edits)
 
 
 def _character_edits(source: str, target: str) -> list[TextEdit]:

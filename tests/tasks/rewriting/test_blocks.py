@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bert_mgpu.tasks.rewriting import blocks
-from tests.support.rewriting import forward_of, rewriting, weights
+from tests.support.rewriting import MOST, forward_of, rewriting, weights
 
 PAIRS = [
     (None, "sun loss joy", "the win"),
@@ -22,11 +22,17 @@ SLOTTED = (5, 8)  # the rows of tags of those with slots
 
 @pytest.fixture
 def passes(rows_of, tokenizer):
-    """passes(pairs) -> task, rows, forward, what each of its calls got and gave."""
+    """passes(pairs) -> task, rows, forward, what each of its calls got and gave.
 
-    def make(pairs):
+    deletes: added to the logit of deleting a token.
+    """
+
+    def make(pairs, deletes=0.0):
         task, seen = rewriting(tokenizer, fill_rounds=2, num_candidates=2), []
-        forward = forward_of(task, weights(task))
+        params = weights(task)
+        bias = np.arange(2 * (MOST + 1)) == MOST + 1
+        params["output_bias"] = params["output_bias"] + (deletes * bias).astype("f")
+        forward = forward_of(task, params)
 
         def watched(rows):
             seen.append((rows, forward(rows)))
@@ -61,8 +67,8 @@ def test_blocks_find_what_a_pass_over_all_finds(passes, monkeypatch):
 
 
 def test_losses_are_those_of_all_outputs(passes):
-    """By a plain loop over tokens."""
-    task, rows, forward, seen = passes(PAIRS)
+    """By a plain loop over tokens, most of which are likely to be deleted."""
+    task, rows, forward, seen = passes(PAIRS, deletes=9.0)
     places, tag_losses, word_losses = task.infer(rows, forward)["known"]
     outputs = seen[0][1]
     tags, words, leads, changes = [], [], [], []
@@ -72,7 +78,8 @@ def test_losses_are_those_of_all_outputs(passes):
             if tag:
                 tags.append(-scores[token][tag - 1])
             if tag and row not in SLOTTED:
-                leads.append(max(scores[token][1:]) - scores[token][0])
+                kept = MOST + 1 if token == len(scores) - 1 else None  # the end
+                leads.append(max(scores[token][1:kept]) - scores[token][0])
                 changes.append(tag > 1)
         losses = outputs["word_losses"].row(row)
         masks = rows.targets["masked_lm_positions"].row(row)
