@@ -72,6 +72,7 @@ def prepare() -> None:
 def work(row: Row) -> Row:
     """The scores of a row of the plan."""
     began, output = time.time(), WORK / "runs" / runner.name_of(row)
+    goes_on = output.exists()
     dropout = row["dropout"]
     path = WORK / f"dropout-{dropout}.json"
     config = runner.config_with(WORK / "model", path, dropout=dropout)
@@ -96,7 +97,8 @@ def work(row: Row) -> Row:
         "keep_checkpoint_max": 1,
     }
     runner.call("run_classifier_mgpu.py", flags)
-    found, seconds = runner.scores(output), round(time.time() - began)
+    found = runner.scores(output)
+    seconds = None if goes_on else round(time.time() - began)
     shutil.rmtree(output)
     count = sum(1 for _ in rows_of("dev")) // 2
     scores = {name: round(found[name], 4) for name in SCORES}

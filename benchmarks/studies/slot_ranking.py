@@ -7,12 +7,13 @@ Rows of the ads of advertisegen and taodescribe by make_rewrite_data.py, with th
 phrases of about the same length of other ads for each segment; scored on the 815 of
 2,000 groups of their dev sets whose ads have at most 100 characters, each of one right
 phrase and nine of other products. (Counting the bigrams of train's ads has a hit@1 of
-37.5 % on all 2,000, and by the shares of the two sets about 41 % on these.) Weights of
+37.5 % on all 2,000; by the shares of the two sets it should have 41 % on these, which
+is not measured.) Weights of
 12 layers x 384, one epoch of the rows. "unk" reads the slot as bert-ad does, "mask" as
 [MASK]; "masked words" and "infill" begin with weights pretrained on the 7,989 ads of
 those rows, or on rows of their infill.txt, for the same number of steps. Those rows say
 whether the phrase belongs in the ad, so "infill" has seen labels like those of ranking,
-on almost 20,000 rows, and has a pooler that is trained. "nothing" is no ranker: the
+on 32,000 rows, and has a pooler that is trained. "nothing" is no ranker: the
 pretrained model scores each phrase between its neighbours by the mean loss of their
 tokens, on the first 400 groups without <UNK>. ± is the standard error over seeds. A row
 takes ten minutes, the one of 40,000 rows up to an hour, each pretraining half an hour
