@@ -181,13 +181,14 @@ class Filler:
         )
 
     def _write(self, work: _Work, words: np.ndarray, scores: np.ndarray) -> None:
-        """Writes the best tokens; those that continue a word only after a word.
+        """Writes the best tokens; those that continue a word only after one.
 
         words, scores: the outputs at the masks, [masks, 2].
         """
         for index, place in enumerate(work.masked):
             before = work.before(place)
             follows = before is not None and self._vocabulary.ends_word[before]
+            follows &= not work.starts_slot(place)
             choice = 0 if follows else 1  # of all tokens; of those that begin a word
             work.written[place] = int(words[index, choice])
             work.scores[place] = float(scores[index, choice])
@@ -227,6 +228,15 @@ class _Work:
     @property
     def filled(self) -> Filled:
         return Filled(self.draft, self.written, rounds=self.rounds)
+
+    def starts_slot(self, place: int) -> bool:
+        """Whether it is the first of a slot, which the text's marker parts from words.
+
+        What is written there must not change the word before it.
+        """
+        slots = self._slots
+        first = not place or slots[place] != slots[place - 1]
+        return self.text.has_slots and first
 
     def adjoins(self, place: int) -> bool:
         """Whether no kept token stands between a place and the one before it."""

@@ -52,6 +52,15 @@ def test_a_piece_goes_on_with_a_word(eager, before, written):
     assert eager(DraftText(source, None), draft) == (written, [1])
 
 
+def test_the_word_before_a_slot_stays_as_it_is(eager):
+    """Only within a slot does a piece go on with a word."""
+    source = [VOCAB.index("sun"), VOCAB.index("joy")]
+    draft = Draft([True, True], [0, 2, 1], 0.0)
+    text = DraftText(source, None, has_slots=True)
+    assert eager(text, draft)[0] == "win ##s win"
+    assert eager(text._replace(has_slots=False), draft)[0] == "##s ##s ##s"
+
+
 def test_a_piece_behind_what_is_deleted(eager):
     """What stands before it is what comes out there."""
     source = [VOCAB.index("好"), VOCAB.index("sun")]
