@@ -26,14 +26,13 @@ from __future__ import annotations
 import json
 import pathlib
 import random
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from benchmarks import pairs, runner
+from benchmarks import pair_scores, pairs, runner
 from benchmarks.harness import RESULTS, ROOT, SHARED
 from benchmarks.runner import Row, Table
 
@@ -233,62 +232,8 @@ def scored_pairs(data: Data) -> list[pairs.Pair]:
         return [json.loads(line) for line in file]
 
 
-def scores(data: Data, texts: list[str]) -> dict[str, float]:
-    """Exact matches, BLEU-4 (of characters in Chinese), SARI and changed texts.
-
-    Where some sources are complete, also the share of them that are left alone, and the
-    exact matches and the recall of edits (by characters) of the others.
-    """
-    from sacrebleu.metrics.bleu import BLEU
-
-    from bert_mgpu.tasks.rewriting import metrics
-
-    rows = scored_pairs(data)
-    sources, targets = ([row[key] for row in rows] for key in ("source", "target"))
-    if data.lower:
-        texts, sources, targets = (
-            [text.lower().replace(pairs.TOKEN, pairs.SEPARATOR) for text in own]
-            for own in (texts, sources, targets)
-        )
-    tokenize = "none" if data.lower else "char"
-    bleu = BLEU(tokenize=tokenize, force=True).corpus_score(texts, [targets]).score
-    triples = zip(sources, texts, targets, strict=True)
-    found = {
-        "exact": 100 * statistics.mean(map(str.__eq__, texts, targets)),
-        "bleu4": bleu,
-        "sari": statistics.mean(metrics.text_sari(*triple) for triple in triples),
-        "changed": 100 * statistics.mean(map(str.__ne__, texts, sources)),
-    }
-    rest = [
-        own for own in zip(sources, texts, targets, strict=True) if own[0] != own[2]
-    ]
-    if complete := len(rows) - len(rest):
-        alone = sum(
-            a == b == c for a, b, c in zip(sources, texts, targets, strict=True)
-        )
-        found["left_alone"] = 100 * alone / complete
-        found["exact_others"] = 100 * statistics.mean(
-            said == to for _, said, to in rest
-        )
-        found["recall"] = recall(rest)
-    return {key: round(value, 2) for key, value in found.items()}
-
-
-def recall(triples: Sequence[tuple[str, str, str]]) -> float:
-    """The share of edits from source to target that the written texts have, in %."""
-    from bert_mgpu.tasks.rewriting import metrics
-    from bert_mgpu.text import edits
-
-    made = []
-    for place in (1, 2):
-        codes = [([*map(ord, own[0])], [*map(ord, own[place])]) for own in triples]
-        made.append([edits.token_edits(own) for own in edits.edits_of(codes)])
-    return metrics.edit_scores(*made)[1]
-
-
-def sample(data: Data, texts: list[str]) -> list[pairs.Pair]:
+def sample(rows: list[pairs.Pair], texts: list[str]) -> list[pairs.Pair]:
     """Pairs drawn by a seed, with what is written for them."""
-    rows = scored_pairs(data)
     drawn = sorted(random.Random(1).sample(range(len(rows)), _SAMPLE))
     return [rows[number] | {"written": texts[number]} for number in drawn]
 
@@ -312,8 +257,9 @@ def work(row: Row) -> Row:
     }
     runner.call("run_classifier_mgpu.py", flags)
     trained = None if goes_on else round(time.time() - began)
-    found = {"copied": scores(data, [pair["source"] for pair in scored_pairs(data)])}
-    drawn = {}
+    rows, drawn = scored_pairs(data), {}
+    copied = [row["source"] for row in rows]
+    found = {"copied": pair_scores.scores(rows, copied, lower=data.lower)}
     # Other ways of writing are compared on the model of one seed.
     variants = data.variants if row["seed"] == 1 else PLAIN
     for variant, own in variants.items():
@@ -321,7 +267,8 @@ def work(row: Row) -> Row:
         asked |= {"predict_file": WORK / data.pairs / "dev.jsonl", **own}
         runner.call("run_classifier_mgpu.py", asked)
         texts = (output / "predict.txt").read_text("utf-8").split("\n")[:-1]
-        found[variant], drawn[variant] = scores(data, texts), sample(data, texts)
+        found[variant] = pair_scores.scores(rows, texts, lower=data.lower)
+        drawn[variant] = sample(rows, texts)
     path = WORK / "samples" / f"{runner.name_of(row)}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(drawn, ensure_ascii=False, indent=1) + "\n", "utf-8")

@@ -28,6 +28,7 @@ class TokenRewriting(NamedTuple):
     written: list[int]  # ids
     score: float  # log p of its tags; if one of several, plus mean log p of words
     rounds: int  # passes in which it was written
+    is_whole: bool = True  # False: a row had no room for some of its edits
 
 
 class Tagged(NamedTuple):
@@ -111,7 +112,7 @@ class Decoder:
     def _drafts(self, example: Tagged) -> list[Draft]:
         choice = self._choice
         default = _WITH_SLOTS if example.slots else 1
-        return drafts_of(
+        drafts = drafts_of(
             example.scores,
             example.slots,
             size=len(example.text.source),
@@ -119,6 +120,12 @@ class Decoder:
             max_insert=self._max_insert,
             keep_bias=choice.keep_bias,
         )
+        found: dict[tuple[tuple[bool, ...], tuple[int, ...]], Draft] = {}
+        for draft in drafts:
+            own = self._filler.fitting(example.text, draft)
+            # Two may have differed only in what has no room.
+            found.setdefault((tuple(own.keeps), tuple(own.counts)), own)
+        return [*found.values()]
 
 
 def _rewriting(filled: Filled, fluency: float) -> TokenRewriting:
@@ -129,6 +136,7 @@ def _rewriting(filled: Filled, fluency: float) -> TokenRewriting:
         filled.written,
         score=draft.score - draft.bias + fluency,
         rounds=filled.rounds,
+        is_whole=draft.is_whole,
     )
 
 

@@ -23,6 +23,7 @@ class Draft(NamedTuple):
     counts: list[int]  # of the tokens written before each and, last, at the end
     score: float  # log p of its tags, plus the bias
     bias: float = 0.0  # what --keep_bias added to the score
+    is_whole: bool = True  # False: a row had no room for some of it
 
 
 def allowed(

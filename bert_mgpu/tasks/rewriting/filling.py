@@ -85,9 +85,12 @@ class Filler:
         self._max_length, self._rounds = max_length, rounds
 
     def fill(self, texts: Sequence[DraftText], drafts: Sequence[Draft]) -> list[Filled]:
-        """The drafts with words in place of masks; texts: the text of each draft."""
+        """The drafts with words in place of masks; texts: the text of each draft.
+
+        drafts: those that fit in a row, see `fitting`.
+        """
         works = [
-            _Work(text, self._fitting(text, draft), self._special.mask)
+            _Work(text, draft, self._special.mask)
             for text, draft in zip(texts, drafts, strict=True)
         ]
         for number in range(self._rounds):
@@ -133,14 +136,15 @@ class Filler:
         sizes = np.array([max(1, len(own.written)) for own in filled])
         return (sums / sizes).tolist()
 
-    def _fitting(self, text: DraftText, draft: Draft) -> Draft:
+    def fitting(self, text: DraftText, draft: Draft) -> Draft:
         """The draft without what its row has no room for.
 
         What is deleted at the row's end is kept if what is written there does not fit
         as a whole.
         """
         if text.has_slots:
-            return draft._replace(counts=self._counts_in_slots(text, draft.counts))
+            counts = self._counts_in_slots(text, draft.counts)
+            return draft._replace(counts=counts, is_whole=counts == [*draft.counts])
         blank = [self._special.mask] * sum(draft.counts)
         row = self._row(text, draft, blank)
         fits = len(row.tokens)
@@ -152,7 +156,8 @@ class Filler:
                 fits -= 1
         keeps = [*draft.keeps[:fits], *[True] * (size - fits)]
         counts = [*draft.counts[:fits], *[0] * (size + 1 - fits)]
-        return draft._replace(keeps=keeps, counts=counts)
+        is_whole = (keeps, counts) == ([*draft.keeps], [*draft.counts])
+        return draft._replace(keeps=keeps, counts=counts, is_whole=is_whole)
 
     def _counts_in_slots(self, text: DraftText, counts: Sequence[int]) -> list[int]:
         """As many tokens in each slot as fit: one at least, the first slots have more.

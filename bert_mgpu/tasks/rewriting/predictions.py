@@ -25,7 +25,16 @@ def decide(scored: RewrittenSet) -> Predictions:
         line, count = on_one_line(text)
         texts.append(line)
         ends += count
-    remark = f"{ends} line end{'s' * (ends != 1)} became spaces in predict.txt"
+    remarks = list[str]()
+    if ends:
+        remarks.append(
+            f"{ends} line end{'s' * (ends != 1)} became spaces in predict.txt"
+        )
+    if cut := sum(not own[0].is_whole for own in scored.candidates):
+        remarks.append(
+            f"--max_seq_length has no room for some edits of {cut} of"
+            f" {len(texts)} texts: their places are kept as they were"
+        )
     values = [
         np.array([candidate.score for candidate in own]) for own in scored.candidates
     ]
@@ -33,7 +42,7 @@ def decide(scored: RewrittenSet) -> Predictions:
         texts,
         values,
         [_record(own) for own in scored.candidates],
-        remarks=[remark] if ends else [],
+        remarks=remarks,
     )
 
 

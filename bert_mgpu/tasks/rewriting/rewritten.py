@@ -27,6 +27,7 @@ class Candidate(NamedTuple):
     edits: list[TextEdit]
     score: float
     rounds: int
+    is_whole: bool  # False: a row had no room for some of the edits
 
 
 class TruePairs:
@@ -135,7 +136,13 @@ class RewrittenSet:
         found: dict[str, Candidate] = {}
         for each in rewritings:
             made = self._realised(source, each, example.text_b)
-            own = Candidate(made.text, made.edits, each.score, rounds=each.rounds)
+            own = Candidate(
+                made.text,
+                made.edits,
+                each.score,
+                rounds=each.rounds,
+                is_whole=each.is_whole,
+            )
             found.setdefault(own.text, own)
         return [*found.values()]
 

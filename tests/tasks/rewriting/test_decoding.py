@@ -6,6 +6,7 @@ import pytest
 from bert_mgpu.config.rewriting import RewriteChoice
 from bert_mgpu.core.rows import Ragged
 from bert_mgpu.tasks.rewriting import decoding
+from bert_mgpu.tasks.rewriting.blocks import REWRITINGS
 from bert_mgpu.tasks.rewriting.drafts import drafts_of
 from bert_mgpu.tasks.rewriting.filling import (
     LOSSES,
@@ -142,6 +143,34 @@ def test_a_slot_without_room_keeps_its_marker(rows_of, tokenizer):
     assert [each.text for each in scored.candidates[0]] == [pairs[0][1]]
     for text in (each.text for each in scored.candidates[1]):
         assert text.endswith(f" {sun}[SLOT]") and not text.startswith("[SLOT]")
+
+
+def test_drafts_that_differ_only_in_what_has_no_room_are_one(rows_of, tokenizer):
+    """In a slot before the row's last token there is room for one token, not for 3."""
+    task = rewriting(tokenizer)
+    forward = forward_of(task, weights(task))
+    sun = "sun " * (LENGTH - 4)
+    texts = [(None, f"{sun}[SLOT] sun", None), (None, "sun [SLOT]", None)]
+    examples, rows = rows_of(*texts)
+    offsets = rows.ragged["input_ids"].offsets
+    for size in (1, 3):  # the likeliest one is to write that many
+        scores = np.full((offsets[-1], 2 * (MOST + 1)), -2.0)
+        scores[:, size] = -1.0
+
+        def outputs(rows, scores=scores):
+            return forward(rows) | {"tag_scores": Ragged(scores, offsets)}
+
+        decoder = decoder_of(forward, tokenizer)
+        found = {REWRITINGS: decoder.rewritings(rows, outputs(rows))}
+        assert [len(own) for own in found[REWRITINGS]] == [1, 3]
+        scored = task.scored_rows(found, rows, lambda: examples)
+        (only,), others = scored.candidates
+        assert len(only.edits) == 1 and only.is_whole == (size == 1)
+        assert len(others) == 3 and all(each.is_whole for each in others)
+        remarks = task.decide(scored).remarks
+        assert len(remarks) == (size == 3)
+        for remark in remarks:
+            assert remark.startswith("--max_seq_length has no room for some edits of 1")
 
 
 def test_of_equal_ones_the_shorter_is_the_best(rows_of, tokenizer):

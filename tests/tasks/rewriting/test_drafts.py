@@ -52,7 +52,7 @@ def scores_of(*tags):
 
 def test_the_end_is_never_deleted():
     (draft,) = made(scores_of(0, 5))  # the end: deleted, two before it
-    assert draft == ([True], [0, 0], -20.1, 0.0)
+    assert draft == drafts.Draft([True], [0, 0], -20.1)
     (draft,) = made(scores_of(5, 1))
     assert (draft.keeps, draft.counts) == ([False], [2, 1])
 

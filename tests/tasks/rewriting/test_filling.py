@@ -80,8 +80,9 @@ def test_a_slot_at_the_end_of_the_row_gets_what_fits(model):
         counts[place] = 4
         draft = Draft([True] * len(source), counts, 0.0)
         text = DraftText(source, None, has_slots=True)
-        (found,) = filler(1).fill([text], [draft])
-        assert found.draft.counts[place] == len(found.written) == room, place
+        found = filler(1).fitting(text, draft)
+        assert found.counts[place] == sum(found.counts) == room, place
+        assert found.is_whole == (room == 4)
 
 
 def drawn_slots():
@@ -124,8 +125,8 @@ def test_each_slot_gets_one_token_before_any_gets_more(model):
             while wanted[slot] < 4 and fits(more(slot, wanted), last):
                 wanted = more(slot, wanted)
         shared += len({wanted[slot] for slot in found}) > 1
-        (own,) = filler(1).fill([text], [Draft([True] * size, asked, 0.0)])
-        assert own.draft.counts == wanted and len(own.written) == sum(wanted)
+        own = filler(1).fitting(text, Draft([True] * size, asked, 0.0))
+        assert own.counts == wanted and own.is_whole == (asked == wanted)
     assert shared > 30
 
 
@@ -231,9 +232,9 @@ def test_what_has_no_room_is_kept(model):
     filler, _, _ = model
     text = DraftText([FIRST] * 21, None)
     draft = Draft([True] * 20 + [False], [1, *[0] * 19, 3, 0], 0.0)
-    (own,) = filler(1).fill([text], [draft])
-    assert len(own.written) == 1 and own.draft.counts == [1, *[0] * 21]
-    assert own.draft.keeps == [True] * 21
+    own = filler(1).fitting(text, draft)
+    assert own.counts == [1, *[0] * 21] and own.keeps == [True] * 21
+    assert not own.is_whole
 
 
 @pytest.mark.parametrize(
@@ -255,11 +256,9 @@ def test_a_replacement_is_made_whole_or_not_at_all(
     keeps = [n not in (3, *deleted) for n in range(size)]
     own = [counts.get(n, 0) for n in range(size + 1)]
     draft = Draft(keeps, own, 0.0)
-    (found,) = filler(1).fill([DraftText([FIRST] * size, None)], [draft])
-    wanted = (
-        draft if is_made else Draft([n != 3 for n in range(size)], [0] * (size + 1), 0)
-    )
-    assert found.draft == wanted and len(found.written) == sum(wanted.counts)
+    found = filler(1).fitting(DraftText([FIRST] * size, None), draft)
+    rest = Draft([n != 3 for n in range(size)], [0] * (size + 1), 0)
+    assert found == (draft if is_made else rest._replace(is_whole=False))
 
 
 def test_passes_are_of_a_few_rows_at_a_time(model, monkeypatch):
