@@ -7,8 +7,9 @@ AdParaphrase v2: an ad, a rewriting of it, and how many of ten people preferred 
 pairs that tie are left out. An ad is the first text of a row and its rival the second.
 hit_at_1 is then the share of pairs whose order is that of most people. Weights of 12
 layers x 384 with a Chinese vocabulary, one seed, with BERT's dropout of 0.1 and without
-dropout; an epoch takes five to ten minutes on two cores. It may be killed at any time:
-the same command goes on. Results are appended to benchmarks/results/ad_preference.json.
+dropout, and with random new weights of BERT's standard deviation, 0.02, and of a larger
+one; an epoch takes five to ten minutes on two cores. It may be killed at any time: the
+same command goes on. Results are appended to benchmarks/results/ad_preference.json.
 Needs ../shared.
 """
 
@@ -32,8 +33,12 @@ SCORES = ("hit_at_1", "eval_accuracy")
 TABLE = Table(
     RESULTS / "ad_preference.json",
     [
-        {"epochs": epochs, "dropout": dropout, "seed": 1}
-        for epochs, dropout in ((1, 0.1), (3, 0.1), (3, 0))
+        {"epochs": epochs, "dropout": dropout, "new_weights": deviation, "seed": 1}
+        for epochs, dropout, deviation in (
+            (1, 0.1, 0.02),
+            (3, 0.1, 0.02),
+            (3, 0, 0.15),
+        )
     ],
     (*SCORES, "groups", "seconds"),
 )
@@ -73,9 +78,11 @@ def work(row: Row) -> Row:
     """The scores of a row of the plan."""
     began, output = time.time(), WORK / "runs" / runner.name_of(row)
     goes_on = output.exists()
-    dropout = row["dropout"]
-    path = WORK / f"dropout-{dropout}.json"
-    config = runner.config_with(WORK / "model", path, dropout=dropout)
+    dropout, deviation = row["dropout"], row["new_weights"]
+    path = WORK / f"dropout-{dropout}-{deviation}.json"
+    config = runner.config_with(
+        WORK / "model", path, dropout=dropout, initializer_range=deviation
+    )
     flags = {
         "task_name": "preference",
         "data_dir": WORK / "data",
@@ -106,7 +113,7 @@ def work(row: Row) -> Row:
 
 
 def table() -> Iterator[str]:
-    names = ("epochs", "dropout", "seed", *SCORES, "groups")
+    names = ("epochs", "dropout", "new_weights", "seed", *SCORES, "groups")
     yield f"| {' | '.join(names)} |"
     yield f"|{'---|' * len(names)}"
     for result in TABLE.results():
