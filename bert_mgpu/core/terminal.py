@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
@@ -84,9 +85,9 @@ def fit(text: str, columns: int) -> str:
     """Pads, or cuts with "..", to a number of terminal columns."""
     text = visible(text)
     if width(text) > columns:
-        while text and width(text) > columns - 2:
-            text = text[:-1]
-        text += ".."[: max(0, columns)]
+        widths = itertools.accumulate(map(width, text))
+        fitting = itertools.takewhile(lambda used: used <= columns - 2, widths)
+        text = text[: sum(1 for _ in fitting)] + ".."[: max(0, columns)]
     return text + " " * (columns - width(text))
 
 

@@ -39,6 +39,7 @@ class Training(NamedTuple):
     from_weights: bool  # not from random weights
     trains_encoder: bool
     pretrains: bool = False
+    rollbacks: int = 0  # after each of which the rate was halved
 
 
 class JudgedScore(NamedTuple):
@@ -80,7 +81,9 @@ def findings(
     doubts = [_doubt(each) for each in scores]
     if doubts[0] and all(doubts):
         found.append(doubts[0])
-    learns = main.has_floor and not found
+    # A baseline alone is no floor: a score may be above it by luck.
+    is_certain = bool(main.constant) or main.interval is not None
+    learns = main.has_floor and is_certain and not found
     if training and not learns and (line := _loss_not_falling(training.losses)):
         found.append(line)
     if found:
@@ -207,6 +210,9 @@ def _advice(scores: Sequence[JudgedScore], training: Training | None) -> Iterato
 
 def _rate_advice(training: Training) -> tuple[str, bool]:
     """Which rate and optimizer to try, "" if none, and whether the present are bad."""
+    if training.rollbacks:
+        rate = training.rate * 2**training.rollbacks
+        return f"a lower --learning_rate than {rate:g}, at which it diverged", True
     is_google = training.optimizer == _GOOGLES
     # A head alone learns at higher rates.
     if not (training.trains_encoder and (is_google or training.optimizer == _ADAMW)):

@@ -33,10 +33,20 @@ def _rate(plan: loop.TrainingPlan) -> float:
     return plan.peak_rate * 0.5 ** len(plan.halvings)
 
 
-def rate_warning(config: RunConfig, plan: loop.TrainingPlan) -> str | None:
-    """A warning if adamw_google will make steps that are too long, else None."""
+def trains_encoder(run: Run) -> bool:
+    trained = run.task.param_specs().keys() - {*run.frozen}
+    return any(name.startswith("bert/encoder/") for name in trained)
+
+
+def rate_warning(
+    config: RunConfig, plan: loop.TrainingPlan, trains_encoder: bool
+) -> str | None:
+    """A warning if adamw_google will make steps that are too long, else None.
+
+    trains_encoder: a head alone learns at higher rates.
+    """
     longest = longest_step(config, plan)
-    if longest is None or longest <= learning.LONG_STEP:
+    if not trains_encoder or longest is None or longest <= learning.LONG_STEP:
         return None
     return (
         f"WARNING: the largest update of --optimizer={_GOOGLES} will equal AdamW's at a"
@@ -101,13 +111,15 @@ def assess(
 
 
 def _trust(run: FinetuningRun, scored: Any) -> Trust:
-    """The trust in a set's scores, judged by --best_metric where that is given."""
+    """The trust in a set's scores, judged by --best_metric if it has a known floor.
+
+    eval_loss, for example, has none: naive Bayes's may be worse than chance.
+    """
     trust = run.task.trust(scored).without_points()
+    default = trust.judged or [run.task.metric]
     chosen = run.config.best_metric
-    if chosen and chosen in run.task.scores(scored):
-        return trust._replace(judged=[chosen])
-    judged = trust.judged or [run.task.metric]
-    return trust._replace(judged=judged)
+    known = chosen in trust.floors and chosen in run.task.scores(scored)
+    return trust._replace(judged=[chosen] if chosen and known else default)
 
 
 def _judged(
@@ -186,7 +198,6 @@ def _evaluation(run: FinetuningRun) -> Mapping[str, Any] | None:
 
 def _training(run: Run, plan: loop.TrainingPlan) -> learning.Training:
     records = recorder.read_records(run.output_dir / run_files.METRICS)
-    trained = run.task.param_specs().keys() - {*run.frozen}
     start = result_files.first_weights(run.output_dir, run.config.init_checkpoint)
     return learning.Training(
         optimizer=run.config.optimizer,
@@ -197,5 +208,6 @@ def _training(run: Run, plan: loop.TrainingPlan) -> learning.Training:
             loss for row in records if (loss := recorder.total_loss(row)) is not None
         ],
         from_weights=start is not None,
-        trains_encoder=any(name.startswith("bert/encoder/") for name in trained),
+        trains_encoder=trains_encoder(run),
+        rollbacks=len(plan.halvings),
     )

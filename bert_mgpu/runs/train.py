@@ -186,7 +186,8 @@ def _train(
         f"steps {state.step + 1} to {plan.steps}, learning rate {plan.rate_in_words};"
         f" seed {config.seed}",
     )
-    if warning := assessment.rate_warning(config, plan):
+    trains_encoder = assessment.trains_encoder(run)
+    if warning := assessment.rate_warning(config, plan, trains_encoder):
         fact("training", warning)
     if plan.warmup >= plan.steps:
         never = f"the warm-up never ends: lower --{config.warmup_flag}"

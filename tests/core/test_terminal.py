@@ -29,6 +29,11 @@ def test_a_text_is_cut_at_its_end_or_its_front(text, columns, start, end):
     assert terminal.cut_front(text, columns) == end
 
 
+def test_a_text_of_a_million_characters_is_cut():
+    """In one pass: a pass for each character that is cut away would take days."""
+    assert terminal.fit("a\u0301中" * 500_000, 10) == "a\u0301中a\u0301中a\u0301.. "
+
+
 def test_lines_are_wrapped_at_blanks_alone():
     text = "ab 中文  cd\nefg longerword x"
     assert terminal.wrap(text, 7) == ["ab 中文", "cd efg", "longerword", "x"]

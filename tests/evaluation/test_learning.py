@@ -50,6 +50,24 @@ def test_what_it_does_not_beat_is_named():
     assert advice.startswith("to try: ")
 
 
+def test_a_baseline_alone_does_not_excuse_a_loss_that_stays():
+    """That of naive Bayes may be worse than chance: 1.2 with two labels."""
+    (score,) = scores(0.693, metric="eval_loss", baseline=1.2)
+    unknown, flat = score._replace(constant={}), GOOD._replace(losses=FLAT)
+    assert findings([unknown], GOOD) == []
+    line, _ = findings([unknown], flat)
+    assert line.startswith("the training loss did not fall: 0.7000")
+    assert findings([unknown._replace(interval=(0.6, 0.7))], flat) == []
+
+
+def test_the_rate_that_diverged_is_not_advised():
+    """Two rollbacks have taken 5e-5, a usual rate, down to a quarter."""
+    own = GOOD._replace(rate=1.25e-5, rollbacks=2)
+    *_, advice = findings(scores(0.5), own)
+    assert "a lower --learning_rate than 5e-05, at which it diverged" in advice
+    assert "--learning_rate=" not in advice and "adamw" not in advice
+
+
 def test_few_rows_may_be_luck():
     """0.545 of 400 rows, where one answer for all has 0.51."""
     line, *_ = findings(scores(0.545, interval=(0.496, 0.593), baseline=0.52), GOOD)

@@ -14,18 +14,19 @@ DO = {"do_train": True, "do_eval": True}
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "peak", "steps", "warned"),
+    ("optimizer", "peak", "steps", "trains_encoder", "warned"),
     [
-        ("adamw_google", 1e-4, 75, True),
-        ("adamw_google", 1e-4, 833, False),
-        ("adamw_google", 5e-5, 75, False),
-        ("adamw", 1e-3, 75, False),
+        ("adamw_google", 1e-4, 75, True, True),
+        ("adamw_google", 1e-4, 75, False, False),  # a head learns at such rates
+        ("adamw_google", 1e-4, 833, True, False),
+        ("adamw_google", 5e-5, 75, True, False),
+        ("adamw", 1e-3, 75, True, False),
     ],
 )
-def test_steps_that_will_be_too_long(optimizer, peak, steps, warned):
+def test_steps_that_will_be_too_long(optimizer, peak, steps, trains_encoder, warned):
     config = FinetuneConfig(optimizer=optimizer)
     plan = TrainingPlan(steps, steps // 10, peak, save_every=10)
-    warning = assessment_lib.rate_warning(config, plan)
+    warning = assessment_lib.rate_warning(config, plan, trains_encoder)
     assert (warning is not None) == warned
     if warned:
         assert "at a learning rate of 5.8e-04; above 5e-04 a training" in warning
@@ -80,6 +81,14 @@ def test_best_metric_is_the_score_that_is_judged(said):
     judged = [line for line in words.split("WARNING") if "no better" in line]
     judged += [line for line in words.split("WARNING") if "not better" in line]
     assert not any("eval_accuracy" in line for line in judged), judged
+
+
+def test_a_loss_without_a_floor_is_not_judged_alone(said):
+    """Naive Bayes's is no floor: accuracy shows that nothing was learnt."""
+    flags = {"learning_rate": 1e-9, "num_train_epochs": 1, "eval_steps": 5}
+    err, _ = said(best_metric="eval_loss", **flags)
+    doubts = [line for line in " ".join(err.split()).split("WARNING") if "than" in line]
+    assert any(line.startswith(" eval_accuracy 0.") for line in doubts), doubts
 
 
 @pytest.mark.parametrize("evaluates", [False, True])

@@ -63,9 +63,11 @@ class SuspectLabels:
             )
         scores = f"{known.right:.1%} of {known.rows} rows"
         if not self.learns:
+            ahead = known.right > known.most_common
+            verb = "may by luck be better" if ahead else "is no better"
             return (
-                f"cannot check labels: a quick model, right on {scores}, is no better"
-                f" than giving all the most common label ({known.most_common:.1%})"
+                f"cannot check labels: a quick model, right on {scores}, {verb} than"
+                f" giving all the most common label ({known.most_common:.1%})"
             )
         if not self.found:
             return f"no label looks wrong to a quick model, which is right on {scores}"

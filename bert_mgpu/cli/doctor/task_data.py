@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
         work=_report,
         output=lambda config: (pathlib.Path(), "data_dir"),
         memory_hint="use a larger machine",
-        stopped="nothing was changed",
+        stopped="no data file was changed",
     )
 
 

@@ -31,16 +31,15 @@ def of_classes(
     found = {"eval_accuracy": intervals.wilson(right, rows)}
     if not rows:
         return Trust(found)
-    judged = ["eval_accuracy"]
+    # A model that finds rare classes may give fewer right answers than always the most
+    # common one.
+    judged = ["eval_accuracy", "macro_f1"]
     if len(labels) ** 2 <= _MOST_CELLS:
         counts = label_tables.confusion(truth, predicted, len(labels))
         occurs = (counts.sum(0) + counts.sum(1)) > 0
         found["macro_f1"] = intervals.of_confusion(
             counts, lambda draws: macro_f1(draws, occurs)
         )
-        # A model that finds rare classes may give fewer right answers than always the
-        # most common one.
-        judged.append("macro_f1")
         if len(labels) == 2:
             found["f1"] = intervals.of_confusion(counts, positive_f1)
     sizes, answers = (

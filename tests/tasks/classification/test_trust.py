@@ -111,6 +111,9 @@ def test_who_finds_rare_classes_is_judged_by_them():
     assert (truth == said).mean() < found.floors["eval_accuracy"]['always "bad"']
     assert found.judged[1] == "macro_f1"
     assert found.intervals["macro_f1"][0] > max(found.floors["macro_f1"].values())
+    # Of many labels it has no interval.
+    many = trust.of_classes(truth, said, [*map(str, range(101))])
+    assert many.judged == found.judged and "macro_f1" not in many.intervals
 
 
 def test_a_ranking_is_judged_by_its_groups():
