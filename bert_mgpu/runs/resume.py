@@ -266,7 +266,8 @@ def write_run_files(
     settings["do_lower_case"] = model.do_lower_case
     settings["init_checkpoint"] = _absolute(config.init_checkpoint)
     if train_state.saved_steps(output_dir):
-        settings["init_checkpoint"] = _began_from(output_dir)
+        if (output_dir / run_files.RUN).is_file():  # TF1 code writes none
+            settings["init_checkpoint"] = _began_from(output_dir)
         began |= _training(output_dir)
     if model.tokenizer is None:  # not known
         del settings["do_lower_case"]

@@ -76,8 +76,9 @@ def _read(run: Run, of: str) -> list[Rollback]:
     try:
         content = files.read_json(path)
         known = content.get("of", of if newest else None)  # older files have none
-        # The file belongs to another training, which saved nothing.
-        if content["learning_rate"] != rate or known != of:
+        # The file belongs to another training, which saved nothing. `of` includes the
+        # rate, times --lr_scaling's factor; the same may come from another flag.
+        if known != of or ("of" not in content and content["learning_rate"] != rate):
             return []
         found = [
             Rollback(int(one["diverged"]), int(one["step"]), str(one["seen"]))

@@ -192,21 +192,32 @@ def test_random_results_are_never_given(tmp_path, said):
         resume.trained_state(run, SPECS, IDENTITY, output_dir=out)
 
 
+def write_run_files(output_dir, init_checkpoint):
+    resume.write_run_files(
+        FinetuneConfig(init_checkpoint=init_checkpoint, max_seq_length=9),
+        MODEL,
+        ["a", "b"],
+        frozen=["x"],
+        identity=IDENTITY,
+        task={"name": "mine"},
+        devices=["a card"],
+        batch="8 examples x 2 towers = 16 per step",
+        output_dir=output_dir,
+    )
+
+
+def test_a_folder_of_tf1_code_began_as_this_command_says(tmp_path, said):
+    """It has no run.json: that does not mean random weights."""
+    save(tmp_path)
+    write_run_files(tmp_path, "start")
+    flags = json.loads((tmp_path / "run.json").read_text())["flags"]
+    assert flags["init_checkpoint"].endswith("/start")
+
+
 def test_run_files_say_how_it_began(tmp_path, said):
     """The start's name is kept, whatever a later command names."""
     for given in ("start", "another"):
-        run = FinetuneConfig(init_checkpoint=given, max_seq_length=9)
-        resume.write_run_files(
-            run,
-            MODEL,
-            ["a", "b"],
-            frozen=["x"],
-            identity=IDENTITY,
-            task={"name": "mine"},
-            devices=["a card"],
-            batch="8 examples x 2 towers = 16 per step",
-            output_dir=tmp_path,
-        )
+        write_run_files(tmp_path, given)
         save(tmp_path)
         if given == "start":
             first = json.loads((tmp_path / "run.json").read_text())

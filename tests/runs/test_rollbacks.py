@@ -38,6 +38,8 @@ def test_those_of_later_steps_are_of_another_run(job, tmp_path):
 def test_those_of_another_training_do_not_count(job, tmp_path):
     rollbacks.roll_back(DivergedStep(9, "loss nan", ""), job, "a")
     assert len(rollbacks.read(job, "a")) == 1 and rollbacks.read(job, "b") == []
+    job.config.learning_rate /= 2  # and twice the towers, with --lr_scaling=linear
+    assert len(rollbacks.read(job, "a")) == 1
     rollbacks.roll_back(DivergedStep(10, "loss nan", ""), job, "b")
     assert [one.diverged for one in rollbacks.read(job, "b")] == [10]
 
