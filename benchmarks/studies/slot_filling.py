@@ -53,7 +53,7 @@ def prepare() -> None:
             )
     WORK.mkdir(parents=True, exist_ok=True)
     rows = (
-        {"source": slot_ranking.with_slot(each, SLOT)} for each in slot_ranking.slots()
+        {"source": slot_ranking.with_slot(each, SLOT)} for each in slot_ranking.groups()
     )
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     (WORK / "slots.jsonl").write_text("".join(lines), "utf-8")
@@ -78,7 +78,7 @@ def fills(rounds: int) -> list[str]:
     runner.call("run_classifier_mgpu.py", flags | {"fill_rounds": rounds})
     found = []
     texts = (WORK / "writer" / "predict.txt").read_text("utf-8").split("\n")
-    for group, text in zip(slot_ranking.slots(), texts, strict=False):
+    for group, text in zip(slot_ranking.groups(), texts, strict=False):
         after = group["ad"][group["start"] + len(group["phrase"]) :]
         found.append(text[group["start"] : len(text) - len(after)])
     return found
@@ -90,7 +90,7 @@ def preferred(written: list[str]) -> float:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     with (folder / "eval_0620.txt").open("w", encoding="utf-8") as file:
-        for group, fill in zip(slot_ranking.slots(), written, strict=True):
+        for group, fill in zip(slot_ranking.groups(), written, strict=True):
             file.writelines(slot_ranking.ranking_rows(group, fill))
     shutil.copytree(slot_ranking.RANKER, WORK / "ranker", dirs_exist_ok=True)
     flags = {"task_name": "ad", "data_dir": folder, "output_dir": WORK / "ranker"}
@@ -110,7 +110,7 @@ def f1(said: str, true: str) -> float:
 def work(row: Row) -> Row:
     """The scores of a row of the plan."""
     began, written = time.time(), fills(row["rounds"])
-    true = [group["phrase"] for group in slot_ranking.slots()]
+    true = [group["phrase"] for group in slot_ranking.groups()]
     found = {
         "repeats": statistics.mean(map(repeats, written)),
         "true_repeats": statistics.mean(map(repeats, true)),
@@ -120,7 +120,7 @@ def work(row: Row) -> Row:
     }
     rounded = {name: round(value, 4) for name, value in found.items()}
     drawn = random.Random(1).sample(
-        [*zip(slot_ranking.slots(), written, strict=True)], _SAMPLE
+        [*zip(slot_ranking.groups(), written, strict=True)], _SAMPLE
     )
     lines = (
         f"{slot_ranking.with_slot(group, SLOT)}\t{group['phrase']}\t{fill}\n"

@@ -8,19 +8,17 @@ phrases of about the same length of other ads for each segment; scored on the 81
 2,000 groups of their dev sets whose ads have at most 100 characters, each of one right
 phrase and nine of other products. (Counting the bigrams of train's ads has a hit@1 of
 37.5 % on all 2,000; by the shares of the two sets it should have 41 % on these, which
-is not measured.) Weights of
-12 layers x 384, one epoch of the rows. "unk" reads the slot as bert-ad does, "mask" as
-[MASK]; "masked words" and "infill" begin with weights pretrained on the 7,989 ads of
-those rows, or on rows of their infill.txt, for the same number of steps. Those rows say
-whether the phrase belongs in the ad, so "infill" has seen labels like those of ranking,
-on 32,000 rows, and has a pooler that is trained. "nothing" is no ranker: the
-pretrained model scores each phrase between its neighbours by the mean loss of their
-tokens, on the first 400 groups without <UNK>. ± is the standard error over seeds. A row
-takes ten minutes, the one of 40,000 rows up to an hour, each pretraining half an hour
-on two idle cores of AMD EPYC that multiply in bfloat16. It may be killed at any time:
-the same command goes on. Results are appended to benchmarks/results/slot_ranking.json.
-Needs ../shared.
-"""
+is not measured.) Weights of 12 layers x 384, one epoch of the rows. "unk" reads the
+slot as bert-ad does, "mask" as [MASK]; "masked words" and "infill" begin with weights
+pretrained on the 7,989 ads of those rows, or on rows of their infill.txt, for the same
+number of steps. Those rows say whether the phrase belongs in the ad, so "infill" has
+seen labels like those of ranking, on 32,000 rows, and has a pooler that is trained.
+"nothing" is no ranker: the pretrained model fills the slot with masks, and a phrase is
+the better, the more probable its tokens are there than in the slots of all ads
+(masked_phrases.py). ± is the standard error over seeds. A row takes ten minutes, the
+one of 40,000 rows up to an hour, each pretraining half an hour on two idle cores of AMD
+EPYC that multiply in bfloat16. It may be killed at any time: the same command goes on.
+Results are appended to benchmarks/results/slot_ranking.json. Needs ../shared."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks import runner
+from benchmarks import masked_phrases, runner
 from benchmarks.harness import RESULTS, ROOT, SHARED
 from benchmarks.runner import Row, Table
 
@@ -60,7 +58,6 @@ _NEW_WEIGHTS = 0.15  # standard deviation, where they are random
 HEAD_STEPS, STEPS = 150, 1000  # of pretraining, of 32 rows
 _RECORDS = 32 * STEPS  # each is read about once
 _LONGEST = 100  # characters of an ad, so that a row can hold it with its phrase
-_GROUPS, _BESIDE = 400, 10  # without a ranker: groups, and characters on either side
 WORDS, INFILL = "masked words", "infill"
 STARTS = {WORDS: "words", "plain": "model", INFILL: "infill"}  # folders of weights
 SCORES = ("hit_at_1", "hit_at_3", "mrr")
@@ -90,11 +87,11 @@ def ads() -> Iterator[str]:
         yield from (line.rstrip("\n").split("\t")[-1] for line in file)
 
 
-def slots() -> list[dict[str, Any]]:
+def groups() -> list[dict[str, Any]]:
     """The groups: an ad, its phrase and where it starts, and nine other phrases."""
     with (DATA / "slots" / "dev.jsonl").open(encoding="utf-8") as file:
-        groups = [json.loads(line) for line in file]
-    return [group for group in groups if len(group["ad"]) <= _LONGEST]
+        found = [json.loads(line) for line in file]
+    return [group for group in found if len(group["ad"]) <= _LONGEST]
 
 
 def with_slot(group: dict[str, Any], slot: str) -> str:
@@ -128,7 +125,7 @@ def prepare() -> None:
         made["max_segment"] = 24
         runner.call("data_prep/make_rewrite_data.py", made)
         shutil.copy(WORK / "made" / "train_0620.txt", data)
-        rows = (row for each in slots() for row in ranking_rows(each, each["phrase"]))
+        rows = (row for each in groups() for row in ranking_rows(each, each["phrase"]))
         (data / "eval.new").write_text("".join(rows), "utf-8")
         (data / "eval.new").rename(data / "eval_0620.txt")
 
@@ -194,7 +191,7 @@ def work(row: Row) -> Row:
     output, start = WORK / "runs" / runner.name_of(row), weights(row["begins"])
     began, goes_on = time.time(), output.exists()
     if row["reads"] == "nothing":
-        found = unranked(start, output)
+        found = unranked(start)
         return row | found | {"seconds": round(time.time() - began)}
     flags: dict[str, Any] = TRAINING | {
         "task_name": "ad",
@@ -218,35 +215,17 @@ def work(row: Row) -> Row:
     return row | own | {"seconds": None if goes_on else seconds}
 
 
-def unranked(start: Any, output: Any) -> dict[str, float]:
-    """The scores of a pretrained model that has not learnt to rank.
-
-    A phrase is as probable as the words of it and of its neighbours, each masked alone.
-    """
-    lines = []
-    # <UNK> is four tokens of which the others tell each.
-    whole = [group for group in slots() if "<UNK>" not in json.dumps(group)]
-    for group in whole[:_GROUPS]:
-        ad, at = group["ad"], group["start"]
-        before, after = ad[max(0, at - _BESIDE) : at], ad[at + len(group["phrase"]) :]
-        for phrase in (group["phrase"], *group["negatives"]):
-            lines.append(f"{before}{phrase}{after[:_BESIDE]}\n")
-    asked = WORK / "neighbours.txt"
-    asked.write_text("".join(lines), "utf-8")
-    flags = {"init_checkpoint": start, "output_dir": output, "do_predict": True}
-    flags |= {"predict_file": asked, "max_seq_length": 64, "predict_batch_size": 256}
-    flags |= {"hidden_act": TRAINING["hidden_act"], "precision": "bfloat16"}
-    runner.call("run_pretraining_mgpu.py", flags)
-    with (output / "predictions.jsonl").open(encoding="utf-8") as file:
-        scored = [json.loads(line)["tokens"] for line in file]
-    losses = [
-        statistics.mean(-math.log(max(t["prob"], 1e-30)) for t in own) for own in scored
-    ]
+def unranked(start: pathlib.Path) -> dict[str, float]:
+    """The scores of a pretrained model that has not learnt to rank."""
+    slots = []
+    for group in groups():
+        before, after = with_slot(group, "\0").split("\0")
+        phrases = (group["phrase"], *group["negatives"])
+        slots.append(masked_phrases.Slot(before, after, phrases))
     ranks = [
-        1 + sum(loss <= own[0] for loss in own[1:])  # a tie counts as wrong
-        for own in (losses[n : n + 10] for n in range(0, len(losses), 10))
+        1 + sum(score >= own[0] for score in own[1:])  # a tie counts as wrong
+        for own in masked_phrases.scores(start, slots, LENGTH)
     ]
-    shutil.rmtree(output)
     found = (
         statistics.mean(rank <= 1 for rank in ranks),
         statistics.mean(rank <= 3 for rank in ranks),
