@@ -111,14 +111,15 @@ def assess(
 
 
 def _trust(run: FinetuningRun, scored: Any) -> Trust:
-    """The trust in a set's scores, judged by --best_metric if it has a known floor.
+    """The trust in a set's scores, judged by --best_metric if that is known.
 
-    eval_loss, for example, has none: naive Bayes's may be worse than chance.
+    A loss without a floor shows little: naive Bayes's may be worse than chance.
     """
     trust = run.task.trust(scored).without_points()
     default = trust.judged or [run.task.metric]
     chosen = run.config.best_metric
-    known = chosen in trust.floors and chosen in run.task.scores(scored)
+    known = chosen in run.task.scores(scored)
+    known &= chosen in trust.floors or chosen not in run.task.lower_is_better
     return trust._replace(judged=[chosen] if chosen and known else default)
 
 
