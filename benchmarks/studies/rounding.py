@@ -70,16 +70,14 @@ def _set_up() -> tuple[Classification, TrainState, Callable[[int], dict], Any]:
         run, files, family, model=model, cache=pathlib.Path(str(run.cache_dir))
     )
     features, _ = data.load("train")
-    specs = task.param_specs()
     initial_slots = Optimizer().zero_slots
     state = resume.training_state(
         run,
-        specs,
+        task,
         model,
         identity={},
         output_dir=output_dir,
         initial_slots=initial_slots,
-        new_head_warnings={},
     )
     steps = run.steps_of(len(features), run.train_batch_size)
     warmup = run.warmup_of(steps)

@@ -50,6 +50,8 @@ class Task(Protocol):
     shared_outputs: frozenset[str]  # names of outputs that are the same for every row
     # Parameter -> a line to log where it is new but the rest of the model is not.
     new_head_warnings: Mapping[str, str]
+    # Parameter -> what it begins with in a new run, instead of its specs' initializer.
+    first_values: Mapping[str, np.ndarray]
     facts: dict[str, Any]  # flag -> value that every use of a trained model must share
 
     def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]:

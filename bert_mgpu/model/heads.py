@@ -9,12 +9,15 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from bert_mgpu.core.rows import REAL_TARGETS
+from bert_mgpu.core.rows import POSITIONS, REAL_TARGETS
 from bert_mgpu.core.task import Batch, DropoutKey, Params
 from bert_mgpu.model import bert, layers
 from bert_mgpu.model.config import BertConfig
 
+# -log p of each word and the log odds of the labels: see `slot_logits`.
+WORD_BIAS, SLOT_BIAS = "cls/slot/word_bias", "cls/slot/output_bias"
 _HIDDEN = -1e30  # the logit of a token that does not belong to an example
+_LEAST = 1e-9  # probability, whose logarithm is finite
 
 
 def classification_logits(
@@ -116,6 +119,29 @@ def masked_tokens(batch: Batch) -> MaskedTokens:
     return MaskedTokens(index, tf.gather(ids, index), tf.gather(weights, index) * real)
 
 
+def with_targets(batch: Batch) -> Batch:
+    """The batch; if it has no targets, each of its rows gets one with weight 0."""
+    if POSITIONS in batch:
+        return batch
+    none = tf.zeros([batch["input_ids"].shape[0], 1], tf.int32)
+    weights = tf.cast(none, "float32")
+    return {
+        **batch,
+        POSITIONS: none,
+        "masked_lm_ids": none,
+        "masked_lm_weights": weights,
+    }
+
+
+def examples_of_targets(batch: Batch, tokens: MaskedTokens) -> tf.Tensor:
+    """The example of each masked token, among the B of the batch: int32 [M]."""
+    # The input mask numbers the examples of a row from 1.
+    index = tf.gather(batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1
+    rows = tf.range(index.shape[0])[:, None]
+    per_row = bert.first_tokens(batch).shape[1]
+    return tf.gather(tf.reshape(rows * per_row + index, [-1]), tokens.index)
+
+
 def masked_lm_logits(
     params: Params, config: BertConfig, hidden: tf.Tensor
 ) -> tf.Tensor:
@@ -132,6 +158,38 @@ def masked_lm_logits(
     table = tf.cast(params["bert/embeddings/word_embeddings"], hidden.dtype)
     logits = layers.at_least_float32(tf.matmul(hidden, table, transpose_b=True))
     return logits + params["cls/predictions/output_bias"]
+
+
+def slot_logits(
+    params: Params,
+    word_logits: tf.Tensor,
+    tokens: MaskedTokens,
+    *,
+    examples: tf.Tensor,
+    count: int,
+) -> tf.Tensor:
+    """The log odds that each phrase belongs in its slot: float32 [B].
+
+    By Bayes' rule, they are the log odds of the labels plus log p(phrase | ad) -
+    log p(phrase), taken here as means over the phrase's tokens. p(token | ad) is its
+    mean probability at the slot's masks, so that the order of words plays no part.
+    An example without masks has the log odds of the labels.
+
+    Args:
+      params: WORD_BIAS begins with -log p(token) and SLOT_BIAS with the log odds of
+        the labels; both are trained.
+      word_logits: at the masks, float32 [M, V].
+      tokens: the phrases' tokens, one for each mask.
+      examples: int32 [M], the example of each.
+      count: B, the number of examples.
+    """
+    own = tf.one_hot(examples, count, axis=0) * tokens.weights  # [B, M]
+    masks = tf.maximum(tf.reduce_sum(own, 1), 1.0)  # [B]
+    expected = tf.matmul(own, tf.nn.softmax(word_logits)) / masks[:, None]  # [B, V]
+    places = tf.stack([tf.maximum(examples, 0), tokens.ids], 1)  # -1: of padding
+    gains = tf.math.log(tf.gather_nd(expected, places) + _LEAST)  # [M]
+    gains += tf.gather(params[WORD_BIAS], tokens.ids)
+    return tf.linalg.matvec(own, gains) / masks + params[SLOT_BIAS]
 
 
 def next_sentence_logits(params: Params, pooled: tf.Tensor) -> tf.Tensor:

@@ -100,6 +100,14 @@ def pretraining_specs(config: BertConfig, next_sentence: bool) -> Specs:
     return specs
 
 
+def slot_specs(config: BertConfig) -> Specs:
+    """What `heads.slot_logits` adds to the masked-word head."""
+    return {
+        "cls/slot/word_bias": ((config.vocab_size,), "zeros"),
+        "cls/slot/output_bias": ((), "zeros"),
+    }
+
+
 def initialize(
     specs: Mapping[str, tuple[tuple[int, ...], str]],
     deviation: float,

@@ -22,7 +22,7 @@ from bert_mgpu.core import files, run_files, tensor_names
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import write_text
 from bert_mgpu.core.log import fact, say, weights_fact
-from bert_mgpu.core.task import TrainState
+from bert_mgpu.core.task import Task, TrainState
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.runs.identity import check_identity
 from bert_mgpu.training import precision
@@ -32,37 +32,35 @@ _TRAINING = "training"  # key in run.json
 
 def training_state(
     config: RunConfig,
-    specs: params_lib.Specs,
+    task: Task,
     model: Pretrained,
     *,
     identity: dict[str, Any],
     output_dir: pathlib.Path,
     initial_slots: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
-    new_head_warnings: Mapping[str, str],
-    labels: Sequence[str] = (),
 ) -> TrainState:
     """The state to train from: the newest in output_dir, else the initial weights.
 
     model: its vocabulary may be larger than that of --init_checkpoint. initial_slots:
     returns the optimizer's slots before the first step, given the weights.
-    new_head_warnings: see `core.task.Task`.
     """
-    saved = train_state.newest(output_dir, say)
+    saved, specs = train_state.newest(output_dir, say), task.param_specs()
     if saved is None:
-        random = params_lib.initialize(
+        first = params_lib.initialize(
             specs, model.bert_config.initializer_range, config.seed
         )
+        first |= task.first_values
         params = initial_weights.first_weights(
             specs,
-            random,
+            first,
             config.init_checkpoint,
             say=weights_fact,
             model=model,
-            labels=labels,
+            labels=task.labels,
         )
         if config.init_checkpoint and not config.freeze:
-            for name, warning in new_head_warnings.items():
-                if params[name] is random[name]:
+            for name, warning in task.new_head_warnings.items():
+                if params[name] is first[name]:
                     weights_fact(f"WARNING: {warning}")
         return TrainState(params, initial_slots(params), 0, identity=identity)
     state, prefix = saved

@@ -122,13 +122,11 @@ def start(run: Run, rows: int, data_key: str, *, towers: Towers) -> Start:
         run.topology.group,
         lambda: resume.training_state(
             run.config,
-            run.task.param_specs(),
+            run.task,
             run.model,
             identity=identity,
             output_dir=run.output_dir,
             initial_slots=towers.initial_slots,
-            labels=run.task.labels,
-            new_head_warnings=run.task.new_head_warnings,
         ),
     )
     towers.load(state.params, state.slots)

@@ -41,7 +41,7 @@ _FIRST = ("eval_accuracy", "eval_loss")  # in eval_results.txt, as in Google's c
 
 
 class FinetuningTask(abc.ABC):
-    """The model of a family (a `core.task.Task`), and how its outputs are interpreted.
+    """A family's model (a `core.task.Task`), and what its outputs mean.
 
     `scored`, which `scored_rows` returns, is all that the other methods need of a set.
     """
@@ -53,6 +53,7 @@ class FinetuningTask(abc.ABC):
     token_outputs: frozenset[str] = frozenset()  # outputs with a value for each token
     shared_outputs: frozenset[str] = frozenset()  # outputs equal for all rows
     new_head_warnings: Mapping[str, str] = types.MappingProxyType({})
+    first_values: Mapping[str, np.ndarray] = types.MappingProxyType({})
     facts: dict[str, Any]  # a trained model must have the same ones
     huggingface_problem_type: str | None = None  # "problem_type" of its config.json
     metric = "eval_accuracy"  # chooses the best model by default
@@ -128,9 +129,8 @@ class FinetuningTask(abc.ABC):
 
     def line(self, scores: Mapping[str, Any]) -> str:
         """One line for the log: the scores that `shown` names, as far as present."""
-        return "  ".join(
-            f"{key} {scores[key]:.4f}" for key in self.shown if key in scores
-        )
+        found = (f"{key} {scores[key]:.4f}" for key in self.shown if key in scores)
+        return "  ".join(found)
 
     def summary(self, scored: Any, scores: Mapping[str, Any]) -> list[str]:
         """What the log shows of an evaluation: texts of one or several lines."""

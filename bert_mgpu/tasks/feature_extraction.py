@@ -34,6 +34,7 @@ class FeatureExtraction:
     labels: tuple[str, ...] = ()
     unused_params: frozenset[str] = frozenset()
     new_head_warnings: Mapping[str, str] = types.MappingProxyType({})
+    first_values: Mapping[str, np.ndarray] = types.MappingProxyType({})
 
     def __init__(
         self,

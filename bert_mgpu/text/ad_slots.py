@@ -41,10 +41,16 @@ def slot_key(ad: str | None) -> str | None:
     return filled(ad or "", SLOT_CHARACTER)
 
 
-def masked_ids(ads: Sequence[str], tokenizer: Tokenizer) -> Ragged:
-    """The token ids of ads, with one [MASK] for each mark in their slots: int32.
+def masked_ids(
+    ads: Sequence[str],
+    tokenizer: Tokenizer,
+    *,
+    counts: Sequence[int] | None = None,
+) -> Ragged:
+    """The token ids of ads, with [MASK] in their slots, which no text becomes: int32.
 
     All other ids are those of `Tokenizer.batch_ids`, since a mark is a word of its own.
+    counts: of the masks in each slot of an ad; None: one for each mark.
     """
     cuts = [slots(ad) for ad in ads]
     texts = [
@@ -52,11 +58,12 @@ def masked_ids(ads: Sequence[str], tokenizer: Tokenizer) -> Ragged:
     ]
     around, number = tokenizer.batch_ids(texts), 0
     rows = list[list[int]]()
-    for cut in cuts:
+    for ad, cut in enumerate(cuts):
         row = around.row(number).tolist()
         for slot in cut:
             number += 1
-            row += [tokenizer.mask_id] * len(slot.text) + around.row(number).tolist()
+            count = len(slot.text) if counts is None else counts[ad]
+            row += [tokenizer.mask_id] * count + around.row(number).tolist()
         rows.append(row)
         number += 1
     return Ragged.from_rows(rows)

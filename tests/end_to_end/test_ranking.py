@@ -133,13 +133,14 @@ def ads(tmp_path_factory):
     return folder
 
 
+@pytest.mark.parametrize("ad_slot", ["mask", "words"])
 def test_slots_of_ads_are_ranked_and_may_be_masked(
-    ads, tiny, trained, inside, tmp_path
+    ads, tiny, trained, inside, tmp_path, *, ad_slot
 ):
     flags = {"do_eval": True, "do_predict": True, "data_dir": ads}
     flags |= {"cache_dir": tmp_path / "cache"}  # of both
     plain = trained("ad", **flags, max_seq_length=32)
-    masked = trained("ad", **flags, max_seq_length=32, ad_slot="mask")
+    masked = trained("ad", **flags, max_seq_length=32, ad_slot=ad_slot)
     lines = records(plain / "rewrites.jsonl")
     rows = (ads / "eval_0620.txt").read_text("utf-8").splitlines()
     assert len(lines) == 6 and len((plain / "predict.txt").read_text().split()) == 18
@@ -152,9 +153,10 @@ def test_slots_of_ads_are_ranked_and_may_be_masked(
             assert row["text"] == line["ad"][:start] + phrase + line["ad"][end:]
     assert {*NAMES} <= {*result_files.read_evaluation(plain / "eval_results.txt")}
     one, other = (google_read.read(folder) for folder in (plain, masked))
-    assert not np.array_equal(
-        one["bert/pooler/dense/kernel"], other["bert/pooler/dense/kernel"]
-    )
+    name = "bert/encoder/layer_0/output/dense/kernel"
+    assert not np.array_equal(one[name], other[name])
+    if ad_slot == "words":  # it begins with how rare each word is
+        assert other["cls/slot/word_bias"].std() > 0.1
     # A later run of the model reads slots as its training did.
     again = {"do_predict": True, "data_dir": ads, "init_checkpoint": masked}
     args = tiny.flags(tmp_path / "again", "ad", **again, vocab_file=None)
@@ -163,6 +165,15 @@ def test_slots_of_ads_are_ranked_and_may_be_masked(
     wanted = (masked / "test_results.tsv").read_bytes()
     assert (tmp_path / "again" / "test_results.tsv").read_bytes() == wanted
     assert (plain / "test_results.tsv").read_bytes() != wanted
+    # So does one on four towers.
+    flags = again | {"n_gpus": 4, "eval_batch_size": 1}
+    args = tiny.flags(tmp_path / "towers", "ad", **flags, vocab_file=None)
+    code, _, err = inside([arg for arg in args if "max_seq_length" not in arg])
+    assert code == 0, err
+    pair = (
+        np.loadtxt(out / "test_results.tsv") for out in (masked, tmp_path / "towers")
+    )
+    np.testing.assert_allclose(*pair, atol=1e-5)
 
 
 SINGLES = [(f"q{number}", number % 2, "sun") for number in range(30)]
@@ -181,7 +192,7 @@ MISTAKES = [
     ),
     ({"group": None}, {"best_metric": "mrr", "eval_steps": 1}, "--best_metric=mrr"),
     ({}, {"ad_slot": "mask"}, "--ad_slot=mask: mine has no slots"),
-    ({}, {"ad_slot": "none"}, "--ad_slot=none: pass one of unk, mask"),
+    ({}, {"ad_slot": "none"}, "--ad_slot=none: pass one of unk, mask, words"),
     (
         {},
         {"task_name": "mrpc", "group_column": 3},
@@ -220,12 +231,34 @@ def test_a_score_of_groups_needs_groups_of_both_labels(tiny, inside, tmp_path):
     assert_refused(inside(args), "--best_metric=ndcg: evaluations of this task give")
 
 
-def test_a_graph_does_not_mask_slots(ads, tiny, inside, tmp_path):
-    flags = {"do_train": True, "data_dir": ads, "ad_slot": "mask"}
-    flags |= {"export_saved_model": tmp_path / "saved"}
+@pytest.mark.parametrize(
+    ("ad_slot", "export", "why"),
+    [
+        ("mask", "export_saved_model", "its graph does not look for slots"),
+        ("words", "export_saved_model", "its graph does not look for slots"),
+        ("words", "export_hf", "transformers has no model that ranks by the words"),
+    ],
+)
+def test_exports_that_cannot_do_it(
+    ads, tiny, inside, tmp_path, *, ad_slot, export, why
+):
+    flags = {"do_train": True, "data_dir": ads, "ad_slot": ad_slot}
+    flags |= {export: tmp_path / "saved"}
     assert_refused(
         inside(tiny.flags(tmp_path / "out", "ad", **flags)),
-        "--export_saved_model with --ad_slot=mask: its graph does not look for slots",
+        f"--{export} with --ad_slot={ad_slot}: {why}",
+    )
+
+
+def test_a_model_without_words_is_told_to_learn_them_first(
+    model, ads, tiny, inside, tmp_path
+):
+    flags = {"do_train": True, "data_dir": ads, "init_checkpoint": model[0] / "best"}
+    args = tiny.flags(tmp_path / "out", "ad", **flags, ad_slot="words")
+    code, _, err = inside([*args, "--max_train_steps=1"])
+    assert code == 0, err
+    assert "a random masked-word head, by which --ad_slot=words" in " ".join(
+        err.split()
     )
 
 

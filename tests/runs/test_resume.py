@@ -3,6 +3,7 @@
 import datetime
 import json
 import platform
+import types
 
 import numpy as np
 import pytest
@@ -27,6 +28,13 @@ MODEL = Pretrained(
 )
 IDENTITY = {"seed": 42}
 HEAD, ADVICE = "output_weights", "train the head alone first"
+BIAS = np.array([0.5, -2], np.float32)
+TASK = types.SimpleNamespace(
+    param_specs=lambda: SPECS,
+    first_values={"output_bias": BIAS},
+    labels=(),
+    new_head_warnings={HEAD: ADVICE},
+)
 
 
 @pytest.fixture
@@ -55,12 +63,11 @@ def start(folder, identity=IDENTITY, optimizer="adamw_google", **flags):
     first = Optimizer(optimizer).zero_slots
     return resume.training_state(
         run,
-        SPECS,
+        TASK,
         MODEL,
         identity=identity,
         output_dir=folder,
         initial_slots=first,
-        new_head_warnings={HEAD: ADVICE},
     )
 
 
@@ -84,6 +91,7 @@ def test_without_one_the_seed_gives_the_first_weights(tmp_path, said):
     one, same, other = (start(tmp_path, seed=seed) for seed in (1, 1, 2))
     assert one.step == 0
     assert_same(one.params, same.params)
+    assert np.array_equal(one.params["output_bias"], BIAS)  # of the task
     name = "bert/pooler/dense/kernel"
     assert not np.array_equal(one.params[name], other.params[name])
     assert all(not value.any() for value in one.slots.values())
@@ -104,6 +112,9 @@ def test_a_new_head_on_a_trained_encoder_has_a_warning(tmp_path, said):
     assert warns(encoder)
     assert not warns(encoder, freeze="^bert/")
     assert not warns(whole)
+    state = start(tmp_path / "out", init_checkpoint=checkpoint)
+    assert np.array_equal(state.params["output_bias"], whole["output_bias"])
+    said.clear()
     start(tmp_path / "out")  # all weights are new
     assert not any(ADVICE in line for line in said)
 

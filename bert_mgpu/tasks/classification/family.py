@@ -16,9 +16,9 @@ from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Example, Features
 from bert_mgpu.core.text_files import Faults
 from bert_mgpu.model.segments import ATTENTION
-from bert_mgpu.tasks import row_groups
 from bert_mgpu.tasks.base import Family, FinetuningTask, TaskData
 from bert_mgpu.tasks.classification import (
+    features,
     groups,
     label_checks,
     label_weights,
@@ -26,9 +26,10 @@ from bert_mgpu.tasks.classification import (
     naive_bayes,
     ranking,
     reader,
+    slot_words,
     wrong_labels,
 )
-from bert_mgpu.tasks.classification import task as classification
+from bert_mgpu.tasks.classification.features import LOST_SLOTS
 from bert_mgpu.tasks.classification.problem_type import Loss, ProblemType
 from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.tasks.classification.task import Classification
@@ -36,7 +37,6 @@ from bert_mgpu.tasks.data_checks import CheckedSet, LabelIssues
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TaskFiles
 from bert_mgpu.text.tokenization import Tokenizer
 
-LOST_SLOTS = "lost_slots"  # a note on features: rows without their slot
 _NUMBER_WIDTH = 12  # columns of the terminal
 
 
@@ -59,26 +59,7 @@ class ClassificationFamily(Family):
         config: FinetuneConfig,
     ) -> Features:
         _check_segments(config, files)
-        features = classification.featurise(
-            examples,
-            tokenizer,
-            files.labels,
-            max_seq_length=config.max_seq_length,
-            max_segments=config.max_segments,
-            doc_stride=config.doc_stride,
-            truncation=config.truncation,
-            head_tokens=config.head_tokens,
-            problem_type=PROBLEM_TYPES[files.task_type],
-            second_ids=groups.second_ids(config, files, tokenizer),
-        )
-        keys = row_groups.keys(files, examples)
-        if keys is None:
-            return features
-        unread, notes = ranking.with_groups(features, keys), features.notes
-        if files.has_slots:
-            lost = groups.lost_slots(features, examples, tokenizer)
-            notes = notes | {LOST_SLOTS: lost}
-        return dataclasses.replace(features, unread=unread, notes=notes)
+        return features.features(examples, tokenizer, files, config=config)
 
     def feature_settings(self, config: FinetuneConfig) -> dict[str, Any]:
         settings: dict[str, Any] = {}
@@ -177,7 +158,8 @@ class ClassificationFamily(Family):
         thresholds = label_weights.thresholds(
             config.threshold, problem_type, files.labels
         )
-        return Classification(
+        by_words = groups.by_words(config, files)
+        task = (slot_words.SlotRanking if by_words else Classification)(
             files.name,
             model.bert_config,
             files.labels,
@@ -192,6 +174,10 @@ class ClassificationFamily(Family):
             thresholds=thresholds,
             has_slots=files.has_slots,
         )
+        if by_words and config.do_train:
+            rows, _ = data.read("train")
+            task.first_values = slot_words.first_values(rows, model.bert_config)
+        return task
 
     def training_key(self, config: FinetuneConfig, key: str, features: Features) -> str:
         path = config.class_weights

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.config.classification import MASKED, UNKNOWN
+from bert_mgpu.config.classification import MASKED, UNKNOWN, WORDS
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.rows import Example, Features, Ragged
+from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
 from bert_mgpu.data.columns import Column
 from bert_mgpu.tasks.files import TaskFiles
 from bert_mgpu.text import ad_slots
@@ -26,10 +26,18 @@ def lost_slots(
     """How many rows have no token of their ad's slot, which truncation cut off."""
     texts = {number: ad_slots.before(row.text_b) for number, row in enumerate(examples)}
     found = {number: text for number, text in texts.items() if text is not None}
+    if POSITIONS in features.targets:  # of the slots' masks
+        masks = features.targets[POSITIONS].lengths
+        return sum(int(masks[number]) == 0 for number in found)
     counts = tokenizer.batch_ids([*found.values()]).lengths
     types = features.ragged["segment_ids"]
     kept = [int(types.row(number).sum()) - 1 for number in found]  # without [SEP]
     return int((counts >= np.array(kept, np.int64)).sum())
+
+
+def by_words(config: FinetuneConfig, files: TaskFiles) -> bool:
+    """Whether phrases are ranked by the words that the model expects in their slots."""
+    return files.has_slots and config.ad_slot == WORDS
 
 
 def second_ids(
@@ -60,6 +68,11 @@ def check_flags(config: FinetuneConfig, files: TaskFiles) -> None:
         raise UserError(
             f"--export_saved_model with {asked}: its graph does not look for slots:"
             " leave one of them out"
+        )
+    if by_words(config, files) and config.export_hf:
+        raise UserError(
+            f"--export_hf with {asked}: transformers has no model that ranks by the"
+            " words of a slot: leave one of them out"
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bert_mgpu.core.log import fact
-from bert_mgpu.core.rows import Features
+from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.tasks.classification import ranking
 from bert_mgpu.tasks.classification.problem_type import ProblemType, ScoredRows
 from bert_mgpu.tasks.classification.problem_types import MULTI, SINGLE
@@ -40,7 +40,9 @@ def scores(
     if predict is None:
         return {}
     width = 1 + max(
-        int(rows.ragged["input_ids"].values.max()) for rows in (train, *sets.values())
+        int(column.values.max(initial=0))
+        for rows in (train, *sets.values())
+        for column in _tokens(rows)
     )
     size, what = width, "tokens"
     if predict is _multi:
@@ -73,10 +75,20 @@ def _counts(rows: Features, width: int) -> Any:
     """The counts of tokens in rows: a sparse matrix [rows, width]."""
     from scipy import sparse
 
-    column = rows.ragged["input_ids"]
-    ones = np.ones(len(column.values), np.int32)
     shape = len(rows), width
-    return sparse.csr_matrix((ones, column.values, column.offsets), shape=shape)
+    return sum(
+        sparse.csr_matrix(
+            (np.ones(len(column.values), np.int32), column.values, column.offsets),
+            shape=shape,
+        )
+        for column in _tokens(rows)
+    )
+
+
+def _tokens(rows: Features) -> list[Ragged]:
+    """The tokens of each row, and those that stand behind its masks."""
+    behind = rows.targets.get("masked_lm_ids")
+    return [rows.ragged["input_ids"], *([] if behind is None else [behind])]
 
 
 def _single(

@@ -5,15 +5,15 @@ Shapes: R rows of tokens, S examples per row, B = R * S examples, W outputs of e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.core import hashing, run_files
+from bert_mgpu.core import run_files
 from bert_mgpu.core.report import SetReport
-from bert_mgpu.core.rows import Example, Features, Outputs, Ragged
+from bert_mgpu.core.rows import Features, Outputs
 from bert_mgpu.core.task import (
     Batch,
     Display,
@@ -23,7 +23,6 @@ from bert_mgpu.core.task import (
     ReadExamples,
     Trust,
 )
-from bert_mgpu.data import cache
 from bert_mgpu.model import bert, heads, layers
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model import segments as segments_lib
@@ -37,9 +36,7 @@ from bert_mgpu.tasks.classification.problem_type import (
     ScoredRows,
 )
 from bert_mgpu.tasks.classification.problem_types import SINGLE
-from bert_mgpu.text.pair_rows import pair_rows
 from bert_mgpu.text.segments import Segments
-from bert_mgpu.text.tokenization import Tokenizer
 
 
 class Classification(FinetuningTask):
@@ -240,48 +237,3 @@ def _times(dropout_key: DropoutKey | None, factor: int) -> DropoutKey | None:
     if dropout_key is None:
         return None
     return dropout_key._replace(first_row=dropout_key.first_row * factor)
-
-
-def featurise(
-    examples: Sequence[Example],
-    tokenizer: Tokenizer,
-    labels: Sequence[str],
-    *,
-    max_seq_length: int,
-    truncation: str,
-    head_tokens: int,
-    max_segments: int = 1,
-    doc_stride: int | None = None,
-    problem_type: ProblemType = SINGLE,
-    second_ids: Callable[[Sequence[str]], Ragged] | None = None,
-) -> Features:
-    """Rows [CLS] a [SEP] or [CLS] a [SEP] b [SEP], with token types 0 and 1.
-
-    max_segments, doc_stride: for single texts, see `Segments`. second_ids: see
-    `pair_rows`.
-    Notes hold the lengths before truncation. Rows without a label get label_ids that
-    nothing reads.
-    """
-    segments = Segments(max_seq_length, max_segments, doc_stride)
-    rows = pair_rows(
-        [(example.text_a, example.text_b) for example in examples],
-        tokenizer,
-        segments,
-        truncation=truncation,
-        head_tokens=head_tokens,
-        second_ids=second_ids,
-    )
-    truncated = int((rows.lengths > segments.longest).sum())
-    label_ids = problem_type.encode([example.label for example in examples], labels)
-    notes = cache.length_notes(rows.lengths, truncated)
-    if truncation != "head" or any(example.text_b for example in examples):
-        notes["truncation"] = False  # another --truncation is in use, or of no use
-    return Features(
-        rows.columns,
-        {"label_ids": label_ids},
-        np.array([example.line for example in examples], np.int64),
-        notes=notes,
-        keys=np.array(
-            [hashing.text_key(each.text_a, each.text_b) for each in examples], np.uint64
-        ),
-    )

@@ -48,6 +48,7 @@ class Pretraining:
     new_head_warnings: Mapping[str, str] = types.MappingProxyType(
         {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
     )
+    first_values: Mapping[str, np.ndarray] = types.MappingProxyType({})
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Pretraining:
     def loss_sums(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> dict[str, tf.Tensor]:
-        batch = _with_targets(batch)
+        batch = heads.with_targets(batch)
         losses = self._losses(params, batch, dropout_key)
         sums = {MASKED: tf.reduce_sum(losses.masked * losses.tokens.weights)}
         if losses.next is not None:
@@ -92,20 +93,15 @@ class Pretraining:
 
     def outputs(self, params: Params, batch: Batch) -> dict[str, tf.Tensor]:
         """Sums for each example: float32 [B]."""
-        batch = _with_targets(batch)
+        batch = heads.with_targets(batch)
         losses = self._losses(params, batch, None)
         tokens = losses.tokens
-        # The input mask numbers the examples of a row from 1.
-        per_row = bert.first_tokens(batch).shape[1]
-        index = tf.gather(batch["input_mask"], batch[POSITIONS], batch_dims=1) - 1
-        rows = tf.range(index.shape[0])[:, None]
-        examples = tf.reshape(rows * per_row + index, [-1])  # [R * P]
-        examples = tf.gather(examples, tokens.index)  # [M]
+        examples = heads.examples_of_targets(batch, tokens)  # [M]
+        count = batch["is_real_example"].shape[0]
 
         def sums_per_example(values: tf.Tensor) -> tf.Tensor:
             weighted = tf.cast(values, tf.float32) * tokens.weights
-            n_examples = index.shape[0] * per_row
-            return tf.math.unsorted_segment_sum(weighted, examples, n_examples)
+            return tf.math.unsorted_segment_sum(weighted, examples, count)
 
         sums = {
             "masked_lm_losses": sums_per_example(losses.masked),
@@ -184,16 +180,3 @@ class Pretraining:
 
     def summary(self, scored: Any, scores: Mapping[str, Any]) -> list[str]:
         return [f"  {name} = {value:.4f}" for name, value in scores.items()]
-
-
-def _with_targets(batch: Batch) -> Batch:
-    """The batch; if it has no targets, each of its rows gets one with weight 0."""
-    if POSITIONS in batch:
-        return batch
-    none = tf.zeros([batch["input_ids"].shape[0], 1], tf.int32)
-    targets = {
-        POSITIONS: none,
-        "masked_lm_ids": none,
-        WEIGHTS: tf.cast(none, "float32"),
-    }
-    return {**batch, **targets}

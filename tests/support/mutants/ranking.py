@@ -12,6 +12,10 @@ _REWRITES, _GROUPS = (
 _SCORES = "tasks/classification/test_ranking.py"
 _GROUP_TESTS = "tasks/classification/test_groups.py"
 _PLACES = "text/test_ad_slots.py"
+_WORDS, _BY_WORDS = (
+    "tasks/classification/slot_words.py",
+    "tasks/classification/test_slot_words.py",
+)
 _RUNS, _FORMAT = "end_to_end/test_ranking.py", "tasks/test_predict_format.py"
 
 # fmt: off
@@ -62,13 +66,41 @@ MUTANTS: list[Mutant] = [
            'return filled(ad or "", SLOT_CHARACTER)',
            "return ad if slots(ad or '') else None", _PLACES),
     Mutant("a slot is one mask", _SLOTS,
-           "[tokenizer.mask_id] * len(slot.text)", "[tokenizer.mask_id]", _PLACES),
+           "[tokenizer.mask_id] * count", "[tokenizer.mask_id]", _PLACES),
     Mutant("--ad_slot=mask masks nothing", _GROUPS,
            "config.ad_slot != MASKED:", "config.ad_slot == MASKED:",
            "tasks/classification/test_groups.py"),
     Mutant("old rows serve another --ad_slot", "tasks/classification/family.py",
            'settings["ad_slot"] = config.ad_slot', "pass",
            f"{_RUNS} may_be_masked"),
+    Mutant("phrases of common words are the best", "model/heads.py",
+           "gains += tf.gather(params[WORD_BIAS], tokens.ids)", "pass", _BY_WORDS),
+    Mutant("long phrases have larger logits", "model/heads.py",
+           "tf.linalg.matvec(own, gains) / masks", "tf.linalg.matvec(own, gains)", _BY_WORDS),
+    Mutant("the words of one slot score another", "model/heads.py",
+           "tf.matmul(own, tf.nn.softmax(word_logits))",
+           "tf.matmul(tf.ones_like(own), tf.nn.softmax(word_logits))", _BY_WORDS),
+    Mutant("targets of packed rows are those of the first example", "model/heads.py",
+           "tf.reshape(rows * per_row + index, [-1])",
+           "tf.reshape(rows * per_row + 0 * index, [-1])", _BY_WORDS),
+    Mutant("masks are one place too early", _WORDS,
+           "(places + 1).tolist()", "places.tolist()", _BY_WORDS),
+    Mutant("a cut slot keeps the first words", _WORDS,
+           "targets[kept][places]", "targets[is_mask][: len(places)]", _BY_WORDS),
+    Mutant("the second slot of an ad has no words", _WORDS,
+           "np.resize(phrases.row(index), is_mask.sum())",
+           "[*phrases.row(index), *[0] * is_mask.sum()][: is_mask.sum()]", _BY_WORDS),
+    Mutant("a ranker by words begins without their shares",
+           "tasks/classification/family.py",
+           "if by_words and config.do_train:", "if False:", f"{_RUNS} may_be_masked"),
+    Mutant("a run ignores the first values of its task", "runs/resume.py",
+           "first |= task.first_values", "pass", "runs/test_resume.py"),
+    Mutant("slots that are lost are not counted where words rank", _GROUPS,
+           "int(masks[number]) == 0", "False", "tasks/classification/test_groups.py"),
+    Mutant("the baseline sees no phrase where words rank",
+           "tasks/classification/naive_bayes.py",
+           "if behind is None else [behind]", "if True else [behind]",
+           "tasks/classification/test_naive_bayes.py"),
     Mutant("groups of one row each are taken", _GROUPS,
            "if 1 < len(own) == len({*own}):", "if False:", "tasks/classification/test_groups.py"),
     Mutant("groups of three labels are ranked", _GROUPS,

@@ -5,7 +5,8 @@ import pytest
 
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks import data_checks
-from bert_mgpu.tasks.classification import label_checks, task
+from bert_mgpu.tasks.classification import label_checks
+from bert_mgpu.tasks.classification import rows as rows_lib
 from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.text.tokenization import Tokenizer
 
@@ -32,7 +33,7 @@ def looked_at(words):
                 Example(str(n), *texts, label, n)
                 for n, (texts, label) in enumerate(pairs, 1)
             ]
-            features = task.featurise(
+            features = rows_lib.featurise(
                 examples,
                 words,
                 labels,
@@ -86,7 +87,7 @@ def test_rows_of_dev_that_were_trained_on(looked_at):
 def test_a_line_of_several_rows_is_named_once(words):
     """As in nested JSON, which may have all questions on one line."""
     lines = [7, 7, 3, 7, 9, 12, 12]
-    features = task.featurise(
+    features = rows_lib.featurise(
         [Example("", "", label="no", line=line) for line in lines],
         words,
         LABELS,
@@ -158,7 +159,7 @@ def test_the_share_of_unknown_tokens_of_pairs(words):
     """[CLS] a b [SEP] z [SEP], [CLS] a [SEP] and [CLS] z [SEP] b [SEP]: 2 of 6."""
     pairs = [("a b", "z"), ("a", None), ("z", "b")]
     examples = [Example(str(n), *pair, "no", n) for n, pair in enumerate(pairs)]
-    features = task.featurise(
+    features = rows_lib.featurise(
         examples, words, LABELS, max_seq_length=16, truncation="head", head_tokens=0
     )
     one = data_checks.CheckedSet("train", "train.tsv", features, unknown=words.unk_id)
@@ -169,7 +170,7 @@ def test_the_slot_of_an_ad_is_not_unknown(words):
     """Of b z a z z z, a z z [SEP] b and a b, without the longest runs: 1 of 7."""
     pairs = [("b z", "a z z z"), ("a z z", "b"), ("a", "b")]
     examples = [Example(str(n), *pair, "no", n) for n, pair in enumerate(pairs)]
-    features = task.featurise(
+    features = rows_lib.featurise(
         examples, words, LABELS, max_seq_length=16, truncation="head", head_tokens=0
     )
     one = data_checks.CheckedSet("train", "train.tsv", features, unknown=words.unk_id)
@@ -180,7 +181,7 @@ def test_the_slot_of_an_ad_is_not_unknown(words):
 def test_the_share_of_unknown_tokens_of_segments(words):
     """Each segment has a [CLS] and a [SEP]: 3 of 8 words."""
     text = "a z a b a z b z"
-    features = task.featurise(
+    features = rows_lib.featurise(
         [Example("1", text, None, "no", 1)],
         words,
         LABELS,

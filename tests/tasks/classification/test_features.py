@@ -8,8 +8,9 @@ import sys
 import numpy as np
 import pytest
 
+from bert_mgpu.core.rows import Example
 from bert_mgpu.data import packing, pipeline
-from bert_mgpu.tasks.classification import task as task_lib
+from bert_mgpu.tasks.classification import rows as rows_lib
 from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.classification.reader import read_label
 from bert_mgpu.tasks.reader import read_examples
@@ -55,7 +56,7 @@ def test_inputs_are_googles(tmp_path, length):
         check=True,
     )
     wanted = json.loads(done.stdout)
-    features = task_lib.featurise(
+    features = rows_lib.featurise(
         examples,
         tokenizer,
         labels,
@@ -84,8 +85,8 @@ def test_truncation_of_long_texts(tmp_path, how, head_tokens, kept):
     vocab.write_text("".join(f"{token}\n" for token in VOCAB), encoding="utf-8")
     tokenizer = Tokenizer(vocab)
     text = " ".join("abcdefghijklmnopqr")
-    examples = [task_lib.Example("x", text), task_lib.Example("y", "a b")]
-    features = task_lib.featurise(
+    examples = [Example("x", text), Example("y", "a b")]
+    features = rows_lib.featurise(
         examples,
         tokenizer,
         ["0"],

@@ -9,6 +9,7 @@ from bert_mgpu.tasks import registry, row_groups
 from bert_mgpu.tasks.classification import groups
 from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.classification.family import FAMILY
+from bert_mgpu.tasks.classification.features import LOST_SLOTS
 from bert_mgpu.text.tokenization import Tokenizer
 
 AD = BUILTIN["ad"]
@@ -62,12 +63,26 @@ def test_slots_that_truncation_cuts_off_are_counted(tmp_path, ad_slot):
     for number, count in zip([None, *range(len(ads))], map(int, lost), strict=True):
         own = examples if number is None else examples[number : number + 1]
         features = FAMILY.features(own, tokenizer, AD, config=config)
-        assert features.notes["lost_slots"] == count, own
+        assert features.notes[LOST_SLOTS] == count, own
         warned = [line for line in FAMILY.remarks(features) if "slot" in line]
         assert [line.startswith("WARNING: ") for line in warned] == [True] * bool(count)
     features = FAMILY.features(examples, tokenizer, AD, config=config)
     *_, line = FAMILY.remarks(features)
     assert "cuts off the slot of 2 rows" in line
+
+
+def test_ranked_by_words_a_slot_may_be_longer_than_the_row(tmp_path):
+    """12 tokens with [CLS] and [SEP]; the phrase has 2 and the ad up to 10."""
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n好\n，\n")
+    config = FinetuneConfig(max_seq_length=12, ad_slot="words")
+    ads = {"好，““": 2, "好" * 8 + "，““": 1, "好" * 9 + "，““": 0, "好" * 20: 0}
+    examples = [Example("", "好好", ad, label=None) for ad in ads]
+    features = FAMILY.features(examples, Tokenizer(path), AD, config=config)
+    assert features.target_counts.tolist() == [*ads.values()]
+    assert features.notes[LOST_SLOTS] == 1  # the last has none
+    *_, line = FAMILY.remarks(features)
+    assert "cuts off the slot of 1 row, whose phrases are ordered by chance" in line
 
 
 def test_rows_of_a_file_that_are_all_alone():

@@ -12,7 +12,8 @@ from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.model import bert
 from bert_mgpu.model import params as params_lib
-from bert_mgpu.tasks.classification.task import Classification, featurise
+from bert_mgpu.tasks.classification.rows import featurise
+from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.tiny import VOCAB, small_config
 

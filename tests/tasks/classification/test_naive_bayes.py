@@ -1,5 +1,7 @@
 """The baseline on rows whose tokens give the labels away."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,19 @@ def test_smoothed_counts_of_tokens_give_the_probabilities():
     actual = scored(train, dev, "single")
     assert actual["eval_loss"] == pytest.approx(loss)
     assert actual["eval_accuracy"] == 1.0
+
+
+def test_what_stands_behind_masks_is_counted():
+    """Token 9 masks 3 or 4, which tell the labels apart."""
+    label_ids = np.arange(20, dtype=np.int32) % 2
+    hidden = {
+        "masked_lm_positions": Ragged.from_rows([[1]] * 20),
+        "masked_lm_ids": Ragged.from_rows([[3 + y] for y in label_ids]),
+    }
+    rows = features([[5, 9]] * 20, label_ids)
+    assert scored(rows, rows, "single")["eval_accuracy"] == 0.5
+    known = dataclasses.replace(rows, targets=hidden)
+    assert scored(known, known, "single")["eval_accuracy"] == 1.0
 
 
 def test_all_rows_are_counted_whatever_the_size_of_the_blocks(monkeypatch):

@@ -1,0 +1,128 @@
+"""Ranks phrases by the words that the model expects in the slot (--ad_slot=words).
+
+A row is the ad alone, with a mask for each token of the phrase in its slot; the tokens
+themselves are the targets of the masks, which `heads.slot_logits` scores. The ranker
+so begins with what pretraining has taught the masked-word head, and is trained on its
+labels like every other classifier.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
+from bert_mgpu.core.task import Batch, DropoutKey, Params
+from bert_mgpu.model import bert, heads
+from bert_mgpu.model import params as params_lib
+from bert_mgpu.model.config import BertConfig
+from bert_mgpu.tasks.classification import rows as rows_lib
+from bert_mgpu.tasks.classification.task import Classification
+from bert_mgpu.text import ad_slots, truncation
+from bert_mgpu.text.pair_rows import PairRows
+from bert_mgpu.text.tokenization import Tokenizer
+
+_IDS = "masked_lm_ids"
+_NEW_HEAD_WARNING = (
+    "a random masked-word head, by which --ad_slot=words ranks: train it first on"
+    " unlabelled ads (docs/pretraining.md, In short), then pass that output_dir as"
+    " --init_checkpoint"
+)
+
+
+def featurise(
+    examples: Sequence[Example],
+    tokenizer: Tokenizer,
+    labels: Sequence[str],
+    *,
+    max_seq_length: int,
+    **cut: Any,
+) -> Features:
+    """Rows [CLS] ad [SEP]; an ad without a slot has no masks.
+
+    cut: `how` and `head_tokens` of `truncation.truncate`. Of a slot that is cut, some
+    masks are left, with their tokens.
+    """
+    phrases = tokenizer.batch_ids([example.text_a for example in examples])
+    ads = ad_slots.masked_ids(
+        [example.text_b or "" for example in examples],
+        tokenizer,
+        counts=phrases.lengths.tolist(),
+    )
+    rows, positions, words = [], [], []
+    for index in range(len(examples)):
+        ad = ads.row(index)
+        is_mask = ad == tokenizer.mask_id
+        targets = np.zeros_like(ad)
+        # A segment that occurs twice has two slots, of the same phrase.
+        targets[is_mask] = np.resize(phrases.row(index), is_mask.sum())
+        kept = truncation.truncate(range(len(ad)), max_seq_length - 2, **cut)
+        places = np.flatnonzero(is_mask[kept])
+        positions.append((places + 1).tolist())  # behind [CLS]
+        words.append(targets[kept][places].tolist())
+        rows.append([tokenizer.cls_id, *ad[kept].tolist(), tokenizer.sep_id])
+    columns = {
+        "input_ids": Ragged.from_rows(rows),
+        "segment_ids": Ragged.from_rows([[0] * len(row) for row in rows]),
+    }
+    features = rows_lib.labelled(
+        PairRows(columns, ads.lengths + 2), examples, labels, longest=max_seq_length
+    )
+    own = {POSITIONS: Ragged.from_rows(positions), _IDS: Ragged.from_rows(words)}
+    return dataclasses.replace(features, targets=own)
+
+
+def first_values(features: Features, config: BertConfig) -> dict[str, np.ndarray]:
+    """What `heads.slot_logits` begins with, from the training set.
+
+    Of the words, -log of their share among the phrases' tokens, each counted once more
+    than it occurs (Laplace); of the labels, the log odds of the second.
+    """
+    ids, labels = features.targets[_IDS].values, features.dense["label_ids"]
+    counts = 1.0 + np.bincount(ids, minlength=config.vocab_size)
+    right = 1.0 + np.bincount(labels, minlength=2)
+    return {
+        heads.WORD_BIAS: np.log(counts.sum() / counts).astype(np.float32),
+        heads.SLOT_BIAS: np.log(right[1] / right[0]).astype(np.float32),
+    }
+
+
+class SlotRanking(Classification):
+    """The masked-word head on an ad's slot (a `core.task.Task`)."""
+
+    new_head_warnings = {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
+
+    def param_specs(self) -> params_lib.Specs:
+        specs = params_lib.bert_specs(self._config, pooled=False)
+        specs |= params_lib.pretraining_specs(self._config, next_sentence=False)
+        return specs | params_lib.slot_specs(self._config)
+
+    def _logits(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> tf.Tensor:
+        batch = heads.with_targets(batch)
+        hidden = bert.encode(
+            params,
+            self._config,
+            batch,
+            dropout_key=dropout_key,
+            positions=batch[POSITIONS],
+            recompute=self._recompute,
+        )[-1]  # [R, P, H]
+        tokens = heads.masked_tokens(batch)
+        flat = tf.reshape(hidden, [-1, hidden.shape[-1]])
+        words = heads.masked_lm_logits(
+            params, self._config, tf.gather(flat, tokens.index)
+        )  # [M, V]
+        right = heads.slot_logits(
+            params,
+            words,
+            tokens,
+            examples=heads.examples_of_targets(batch, tokens),
+            count=batch["is_real_example"].shape[0],
+        )
+        return tf.stack([tf.zeros_like(right), right], 1)  # [B, 2]
