@@ -12,13 +12,13 @@ encoders of sentences, without a head of masked words: on the texts of the train
 pairs, the head is trained alone, then the whole model on masked words, once for all
 rows. The whole model and the pairs learn faster without dropout. Since each of these
 texts changes, a lower --keep_bias helps: two values are tried, on the same texts that
-are scored. Other rows have dropout, leave out the second of these stages, or both, or
-begin with random weights of 4 layers x 256. A row is a training by
-run_classifier_mgpu.py of about 50 minutes on two idle cores, and its predictions; for
-seed 1, some 15 minutes, also with other numbers of rounds, other words to write and
-several drafts. It may be killed at any time: the same command goes on. Results are
-appended to benchmarks/results/rewriting_quality.json. Needs ../shared, and what `make
-parity` installs.
+are scored. Other rows have dropout; leave out the second of these stages, or both,
+beside one with both, all of one epoch; or begin with random weights of 4 layers x 256.
+A row is a training by run_classifier_mgpu.py of up to 50 minutes on two idle cores, and
+its predictions; for seed 1, some 15 minutes, also with other numbers of rounds, other
+words to write and several drafts. It may be killed at any time: the same command goes
+on. Results are appended to benchmarks/results/rewriting_quality.json. Needs ../shared,
+and what `make parity` installs.
 """
 
 from __future__ import annotations
@@ -83,8 +83,11 @@ DATA = {
     "wikisplit": Data("wikisplit", 128, 5, variants=WRITTEN, lower=True),
     "utterance_mixed": Data("mixed", 80, 5, variants=KEPT),
     "dropout of 0.1": Data("utterances", 80, 5, variants=PLAIN, dropout=0.1),
-    "the head's stage alone": Data("utterances", 80, 5, variants=PLAIN, start="heads"),
-    "no stage": Data("utterances", 80, 5, variants=PLAIN, start="weights"),
+    "one epoch": Data("utterances", 80, 1, variants=PLAIN),
+    "one epoch, the head's stage alone": Data(
+        "utterances", 80, 1, variants=PLAIN, start="heads"
+    ),
+    "one epoch, no stage": Data("utterances", 80, 1, variants=PLAIN, start="weights"),
     "4 x 256, random weights": Data(
         "utterances", 80, 20, variants=PLAIN, start="random", dropout=0.1
     ),

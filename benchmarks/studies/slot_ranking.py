@@ -9,20 +9,21 @@ phrases of about the same length of other ads for each segment; scored on the 81
 phrase and nine of other products. (Counting the bigrams of train's ads has a hit@1 of
 37.5 % on all 2,000; by the shares of the two sets it should have 41 % on these, which
 is not measured.) Weights of 12 layers x 384, one epoch of the rows. "unk" reads the
-slot as bert-ad does, "mask" as [MASK]; "masked words" and "infill" begin with weights
-pretrained on the 7,989 ads of those rows, or on rows of their infill.txt, for the same
-number of steps. Those rows say whether the phrase belongs in the ad, so "infill" has
-seen labels like those of ranking, on 32,000 rows, and has a pooler that is trained.
-"nothing" is no ranker: the pretrained model fills the slot with masks, and a phrase is
-the better, the more probable its tokens are there than in the slots of all ads
-(masked_phrases.py). ± is the standard error over seeds. A row takes ten minutes, the
-one of 40,000 rows up to an hour, each pretraining half an hour on two idle cores of AMD
-EPYC that multiply in bfloat16. It may be killed at any time: the same command goes on.
-Results are appended to benchmarks/results/slot_ranking.json. Needs ../shared."""
+slot as bert-ad does, "mask" as [MASK], and "words" ranks by the masked-word head; the
+plain weights have none, and begin with "mask". "masked words" and "infill" begin with
+weights pretrained on the 7,989 ads of those rows, or on rows of their infill.txt, for
+the same number of steps, and "more masked words" goes on from the former for twice as
+many. Rows of infill say whether a phrase belongs in the ad, so that "infill" has seen
+labels like those of ranking, on 32,000 rows. "nothing" is no ranker: the pretrained
+model fills the slot with masks, and a phrase is the better, the more probable its
+tokens are there than in the slots of all ads (masked_phrases.py). ± is the standard
+error over seeds. A row takes ten minutes, the one of 40,000 rows up to an hour, each
+pretraining half an hour or an hour on two idle cores of AMD EPYC that multiply in
+bfloat16. It may be killed at any time: the same command goes on. Results are appended
+to benchmarks/results/slot_ranking.json. Needs ../shared."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import pathlib
@@ -55,26 +56,32 @@ TRAINING = {
     "keep_checkpoint_max": 1,
 }
 _NEW_WEIGHTS = 0.15  # standard deviation, where they are random
-HEAD_STEPS, STEPS = 150, 1000  # of pretraining, of 32 rows
+HEAD_STEPS, STEPS, MORE_STEPS = 150, 1000, 2000  # of pretraining, of 32 rows
 _RECORDS = 32 * STEPS  # each is read about once
+FEW, MANY = 5000, 40_000  # rows of a training
 _LONGEST = 100  # characters of an ad, so that a row can hold it with its phrase
-WORDS, INFILL = "masked words", "infill"
-STARTS = {WORDS: "words", "plain": "model", INFILL: "infill"}  # folders of weights
+WORDS, INFILL, MORE = "masked words", "infill", "more masked words"
+# Folders of weights.
+STARTS = {WORDS: "words", "plain": "model", INFILL: "infill", MORE: "more"}
 SCORES = ("hit_at_1", "hit_at_3", "mrr")
 
 
 def planned() -> list[Row]:
-    few = [
-        {"reads": "mask", "begins": begins, "rows": 5000, "seed": seed}
-        for seed, begins in itertools.product((1, 2, 3), STARTS)
+    kinds = [
+        (reads, begins, rows, seed)
+        for seed in (1, 2, 3)
+        for reads, begins, rows in (
+            ("words", WORDS, FEW),
+            ("words", INFILL, FEW),
+            ("mask", "plain", FEW),
+        )
     ]
-    one = {"reads": "unk", "begins": "plain", "rows": 5000, "seed": 1}
-    most = {"reads": "mask", "begins": INFILL, "rows": 40_000, "seed": 1}
-    none = [
-        {"reads": "nothing", "begins": begins, "rows": 0, "seed": 1}
-        for begins in (WORDS, INFILL)
+    kinds += [("mask", WORDS, FEW, 1), ("unk", WORDS, FEW, 1), ("words", MORE, MANY, 1)]
+    kinds += [("nothing", begins, 0, 1) for begins in (WORDS, INFILL, MORE)]
+    return [
+        {"reads": reads, "begins": begins, "rows": rows, "seed": seed}
+        for reads, begins, rows, seed in kinds
     ]
-    return [none[0], *few, one, most, none[1]]
 
 
 TABLE = Table(RESULTS / "slot_ranking.json", planned(), (*SCORES, "seconds"))
@@ -134,7 +141,7 @@ def pretraining_rows(begins: str) -> pathlib.Path:
     """The TFRecord file of masked words or of infill, made if it is missing."""
     records = WORK / f"{STARTS[begins]}.tfrecord"
     if not records.exists():
-        infills = begins == INFILL
+        infills, dynamic = begins == INFILL, begins == MORE
         texts = WORK / "made" / "infill.txt" if infills else WORK / "ads.txt"
         rows = texts.read_text("utf-8").splitlines(keepends=True)
         taken = random.Random(1).sample(rows, min(len(rows), _RECORDS))
@@ -143,7 +150,8 @@ def pretraining_rows(begins: str) -> pathlib.Path:
         made: dict[str, Any] = {"input_file": text, "output_file": records}
         made |= {"objective": "infill" if infills else "mlm"}
         made |= {"vocab_file": WORK / "model" / "vocab.txt"}
-        made |= {"dupe_factor": math.ceil(_RECORDS / len(taken))}
+        copies = 1 if dynamic else math.ceil(_RECORDS / len(taken))
+        made |= {"dupe_factor": copies, "dynamic_masking": dynamic}
         runner.call("data_prep/create_pretraining_data.py", made)
     return records
 
@@ -154,9 +162,14 @@ def weights(begins: str) -> pathlib.Path:
     if begins == "plain":
         return model
     first = {"freeze": "^bert/", "learning_rate": 1e-3, "num_train_steps": HEAD_STEPS}
-    pretrain(pretraining_rows(WORDS), model, head, first)  # both begin with it
+    pretrain(pretraining_rows(WORDS), model, head, first)  # all begin with it
     # At 1e-4, 600 steps of infill learnt neither its words nor its sentences.
     second = {"learning_rate": 4e-4, "num_train_steps": STEPS}
+    if begins == MORE:
+        head = weights(WORDS)
+        second = {"learning_rate": 3e-4, "num_train_steps": MORE_STEPS}
+        second |= {"dynamic_masking": True}
+        second["bert_config_file"] = model / "bert_config.json"  # with dropout
     pretrain(pretraining_rows(begins), head, WORK / STARTS[begins], second)
     return WORK / STARTS[begins]
 
@@ -180,8 +193,8 @@ def pretrain(records: Any, start: Any, output: Any, flags: dict[str, Any]) -> No
         return
     own = {name: value for name, value in TRAINING.items() if "epochs" not in name}
     own |= {"input_file": records, "init_checkpoint": start, "output_dir": output}
-    own |= {"do_train": True, "max_seq_length": LENGTH, "padding": "pack", **flags}
-    own["bert_config_file"] = config_file()
+    own |= {"do_train": True, "max_seq_length": LENGTH, "padding": "pack"}
+    own |= {"bert_config_file": config_file(), **flags}
     own["num_warmup_steps"] = flags["num_train_steps"] // 10
     runner.call("run_pretraining_mgpu.py", own)
 
@@ -208,7 +221,7 @@ def work(row: Row) -> Row:
     }
     runner.call("run_classifier_mgpu.py", flags)
     found, seconds = runner.scores(output), round(time.time() - began)
-    if row["rows"] == 40_000:  # slot_filling judges its fills by this ranker
+    if row["rows"] == MANY:  # slot_filling judges its fills by this ranker
         shutil.copytree(output, RANKER, dirs_exist_ok=True)
     shutil.rmtree(output)
     own = {n: round(found[n], 4) for n in SCORES}
