@@ -30,7 +30,6 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 AnyConfig = TypeVar("AnyConfig", bound=RunConfig)
 
-MAX_POSITIONS = 512
 # Names of models on Hugging Face's hub, as transformers takes them for a download.
 _HUB_NAME = re.compile(r"([\w.-]+/)?([\w.-]*bert[\w.-]*)", re.IGNORECASE)
 _GOOGLES = re.compile("bert-(base|large)-((multilingual-)?(un)?cased|chinese)")
@@ -252,12 +251,11 @@ def as_trained(
 def _check_positions(
     max_seq_length: int, bert_config: BertConfig, config_file: str
 ) -> None:
-    positions = min(bert_config.max_position_embeddings, MAX_POSITIONS)
-    if max_seq_length > positions:
+    if max_seq_length > bert_config.longest:
         raise UserError(
             f"--max_seq_length={max_seq_length}: the model has"
             f" {bert_config.max_position_embeddings} positions ({config_file}): pass at"
-            f" most {positions}"
+            f" most {bert_config.longest}"
         )
 
 

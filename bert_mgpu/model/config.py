@@ -36,6 +36,9 @@ def _is_size(value: float) -> bool:
     return 0 <= value <= _LARGEST_SIZE and math.isfinite(value)
 
 
+_MAX_POSITIONS = 512  # of Google's models
+
+
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
     """Sizes and rates of a BERT encoder (Devlin et al. 2019), under Google's names."""
@@ -52,6 +55,11 @@ class BertConfig:
     type_vocab_size: int = 2
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of a row."""
+        return min(self.max_position_embeddings, _MAX_POSITIONS)
 
     @property
     def size_in_words(self) -> str:

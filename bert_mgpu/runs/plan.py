@@ -12,7 +12,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_mgpu.checkpoints import pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import units
 from bert_mgpu.core.errors import memory_advice
@@ -127,7 +126,7 @@ def _rate(run: Run, plan: loop.TrainingPlan) -> Iterator[str]:
 def _length(run: Run, notes: dict[str, Any]) -> Iterator[str]:
     config, truncated = run.config, notes["truncated"] / notes["rows"]
     yield f"{config.length_in_words}: {truncated:.1%} of the rows are truncated"
-    most = min(run.model.bert_config.max_position_embeddings, pretrained.MAX_POSITIONS)
+    most = run.model.bert_config.longest
     needed = int(notes["length_percentiles"][str(_KEPT)])
     proposed = int(packing.rounded(needed))
     if run.segment:

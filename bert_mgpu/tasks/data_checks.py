@@ -130,12 +130,15 @@ class LabelIssues(NamedTuple):
 def warnings(
     sets: Mapping[str, CheckedSet],
     label_warnings: Callable[[CheckedSet], Iterator[str]],
+    *,
+    takes_more: bool = True,
 ) -> list[str]:
     """A line for each likely mistake, with its locations.
 
     label_warnings: gives the warnings about a set's labels, which its family knows.
+    takes_more: whether the model takes longer rows than these.
     """
-    lines = [*_truncated(sets.values())]
+    lines = [*_truncated(sets.values(), takes_more)]
     for checked in sets.values():
         lines += label_warnings(checked)
         lines += _text_warnings(checked)
@@ -174,7 +177,7 @@ def _text_warnings(checked: CheckedSet) -> Iterator[str]:
         )
 
 
-def _truncated(sets: Collection[CheckedSet]) -> Iterator[str]:
+def _truncated(sets: Collection[CheckedSet], takes_more: bool) -> Iterator[str]:
     """At most one line, for all sets together."""
     shares = {
         checked.path: checked.features.notes["truncated"]
@@ -188,11 +191,10 @@ def _truncated(sets: Collection[CheckedSet]) -> Iterator[str]:
         )
         range_of = most if least == most else f"{least} to {most}"
         notes = next(iter(sets)).features.notes
-        other = ", or pass --truncation=head_tail" * notes.get("truncation", True)
-        yield (
-            f"{', '.join(many)}: {range_of} of the rows are truncated: raise"
-            f" --max_seq_length{other}"
-        )
+        advice = ["raise --max_seq_length"] if takes_more else []
+        advice += ["pass --truncation=head_tail"] * notes.get("truncation", True)
+        to_do = ", or ".join(advice) or "the model takes no longer ones"
+        yield f"{', '.join(many)}: {range_of} of the rows are truncated: {to_do}"
 
 
 def _in_both(train: CheckedSet, other: CheckedSet) -> Iterator[str]:

@@ -101,7 +101,8 @@ class TaskDataset:
                 rows = data_checks.CheckedSet(split, path, features, unknown=unknown)
                 sets[split] = rows._replace(labelled=source.labelled, has_slots=slots)
         label_warnings = functools.partial(self.family.warnings, files=self.files)
-        return data_checks.warnings(sets, label_warnings)
+        takes_more = self.config.max_seq_length < self.model.bert_config.longest
+        return data_checks.warnings(sets, label_warnings, takes_more=takes_more)
 
     def load(self, split: str) -> tuple[Features, str]:
         """(features, fingerprint) of a set, described in the log the first time.

@@ -112,13 +112,16 @@ def test_proposes_length_and_padding(plan):
     reported = plan(max_seq_length=32)
     assert "--max_seq_length=24 keeps 99 %" in reported["max_seq_length"]
     reported = plan(max_seq_length=16)
+    assert "truncated: raise --max_seq_length" in reported["WARNING"]
     assert "25.0% of the rows are truncated" in reported["max_seq_length"]
 
 
 def test_proposes_no_length_that_the_model_cannot_take(work, plan):
     edit_config(work, max_position_embeddings=16)
     flags = {"init_checkpoint": None, "max_seq_length": 16}
-    reported = plan(**flags)["max_seq_length"]  # of pairs, which it does not help
+    whole = plan(**flags)
+    assert "truncated: the model takes no longer ones" in whole["WARNING"]
+    reported = whole["max_seq_length"]  # of pairs, which it does not help
     assert "99 % of the rows have up to 20 tokens, the model takes 16" in reported
     assert "keeps 99 %" not in reported and "--truncation" not in reported
     edit_config(work, max_position_embeddings=8)

@@ -25,7 +25,7 @@ def words(tmp_path_factory):
 def looked_at(words):
     """looked_at(train=rows, ...) -> warnings; rows: (text or pair, label)."""
 
-    def look(labels=LABELS, kind="single", length=16, **sets):
+    def look(labels=LABELS, kind="single", length=16, takes_more=True, **sets):
         read = {}
         for split, rows in sets.items():
             pairs = [(t if isinstance(t, tuple) else (t, None), y) for t, y in rows]
@@ -45,7 +45,9 @@ def looked_at(words):
             path, unknown = f"{split}.tsv", words.unk_id
             read[split] = data_checks.CheckedSet(split, path, features, unknown=unknown)
         return data_checks.warnings(
-            read, lambda one: label_checks.warnings(one, PROBLEM_TYPES[kind], labels)
+            read,
+            lambda one: label_checks.warnings(one, PROBLEM_TYPES[kind], labels),
+            takes_more=takes_more,
         )
 
     return look
@@ -216,6 +218,16 @@ def test_truncation_of_several_files_is_one_line(looked_at):
     shares = "67% to 100% of the rows are truncated"
     assert output == f"train.tsv, dev.tsv: {shares}: {advice}"
     assert not any("truncated" in line for line in others)
+
+
+def test_a_model_that_takes_no_longer_rows(looked_at):
+    pair = [((text, "a b"), label) for text, label in fine(40)]
+    for rows, to_do in (
+        (fine(40), "pass --truncation=head_tail"),
+        (pair, "the model takes no longer ones"),
+    ):
+        output, *_ = looked_at(length=8, train=rows, takes_more=False)
+        assert output == f"train.tsv: 100% of the rows are truncated: {to_do}"
 
 
 def test_several_labels_and_numbers(looked_at):

@@ -80,6 +80,7 @@ def test_a_row_is_the_ad_with_a_mask_for_each_token_of_the_phrase(tokenizer):
     [
         ("head", "[CLS] a b c d e f g h ， <e> [SEP]"),
         ("tail", "[CLS] e f g h ， <e> <f> <g> 。 [SEP]"),
+        ("tail", "[CLS] <f> <g> 。 [SEP]"),
         ("head_tail", "[CLS] a b f g h ， <e> <f> <g> 。 [SEP]"),
     ],
 )
