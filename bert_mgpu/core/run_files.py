@@ -78,8 +78,8 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("eval_results_NAME.txt",), "the same scores for a file of `--eval_files`"),
     (
         (f"{PREDICTED}/",),
-        "with several files in `--predict_file`: a folder with the three prediction"
-        " files for each",
+        "with several files in `--predict_file`: a folder for each, with its prediction"
+        " files",
     ),
     (
         (REPORT_PAGE, f"{REPORT}/"),

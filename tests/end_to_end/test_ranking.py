@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import label_ranking_average_precision_score, ndcg_score
 
+import bert_mgpu
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.evaluation import result_files
 from tests.support import ranked
@@ -165,6 +166,13 @@ def test_slots_of_ads_are_ranked_and_may_be_masked(
     wanted = (masked / "test_results.tsv").read_bytes()
     assert (tmp_path / "again" / "test_results.tsv").read_bytes() == wanted
     assert (plain / "test_results.tsv").read_bytes() != wanted
+    records_of = records(masked / "predictions.jsonl")
+    with bert_mgpu.load(masked) as loaded:
+        asked = [tuple(row.split("\t")[2:]) for row in rows]
+        for found, record in zip(loaded.predict(asked), records_of, strict=True):
+            assert found.probabilities == pytest.approx(
+                record["probabilities"], abs=1e-5
+            )
     # So does one on four towers.
     flags = again | {"n_gpus": 4, "eval_batch_size": 1}
     args = tiny.flags(tmp_path / "towers", "ad", **flags, vocab_file=None)
