@@ -45,7 +45,7 @@ TABLE = Table(
 
 def prepare() -> None:
     """Makes the texts with slots, and trains the model, below build/slot_filling."""
-    for needed in (slot_ranking.RANKER / "run.json", slot_ranking.WORK / "more"):
+    for needed in (slot_ranking.RANKER / "run.json", slot_ranking.WORK / "spans"):
         if not needed.exists():
             sys.exit(
                 f"{needed} is not there: take the row of 40,000 out of"
@@ -60,7 +60,7 @@ def prepare() -> None:
     flags: dict[str, Any] = slot_ranking.TRAINING | {
         "task_name": "slots",
         "data_dir": slot_ranking.WORK / "made" / "rewrite",
-        "init_checkpoint": slot_ranking.WORK / "more",
+        "init_checkpoint": slot_ranking.WORK / "spans",
         "output_dir": WORK / "writer",
         "do_train": True,
         "max_seq_length": slot_ranking.LENGTH,

@@ -12,15 +12,16 @@ is not measured.) Weights of 12 layers x 384, one epoch of the rows. "unk" reads
 slot as bert-ad does, "mask" as [MASK], and "words" ranks by the masked-word head; the
 plain weights have none, and begin with "mask". "masked words" and "infill" begin with
 weights pretrained on the 7,989 ads of those rows, or on rows of their infill.txt, for
-the same number of steps, and "more masked words" goes on from the former for twice as
-many. Rows of infill say whether a phrase belongs in the ad, so that "infill" has seen
-labels like those of ranking, on 32,000 rows. "nothing" is no ranker: the pretrained
-model fills the slot with masks, and a phrase is the better, the more probable its
-tokens are there than in the slots of all ads (masked_phrases.py). ± is the standard
-error over seeds. A row takes ten minutes, the one of 40,000 rows up to an hour, each
-pretraining half an hour or an hour on two idle cores of AMD EPYC that multiply in
-bfloat16. It may be killed at any time: the same command goes on. Results are appended
-to benchmarks/results/slot_ranking.json. Needs ../shared."""
+the same number of steps, and "masked words, then spans" goes on from the former, with
+spans of words masked, for 1,200 steps. Rows of infill say whether a phrase belongs in
+the ad, so that "infill" has seen labels like those of ranking, on 32,000 rows.
+"nothing" is no ranker: the pretrained model fills the slot with masks, and a phrase is
+the better, the more probable its tokens are there than in the slots of all ads
+(masked_phrases.py). ± is the standard error over seeds. A row takes ten minutes, the
+one of 40,000 rows up to an hour, each pretraining half an hour or an hour on two idle
+cores of AMD EPYC that multiply in bfloat16. It may be killed at any time: the same
+command goes on. Results are appended to benchmarks/results/slot_ranking.json. Needs
+../shared."""
 
 from __future__ import annotations
 
@@ -56,13 +57,13 @@ TRAINING = {
     "keep_checkpoint_max": 1,
 }
 _NEW_WEIGHTS = 0.15  # standard deviation, where they are random
-HEAD_STEPS, STEPS, MORE_STEPS = 150, 1000, 2000  # of pretraining, of 32 rows
+HEAD_STEPS, STEPS, MORE_STEPS = 150, 1000, 1200  # of pretraining, of 32 rows
 _RECORDS = 32 * STEPS  # each is read about once
 FEW, MANY = 5000, 40_000  # rows of a training
 _LONGEST = 100  # characters of an ad, so that a row can hold it with its phrase
-WORDS, INFILL, MORE = "masked words", "infill", "more masked words"
+WORDS, INFILL, MORE = "masked words", "infill", "masked words, then spans"
 # Folders of weights.
-STARTS = {WORDS: "words", "plain": "model", INFILL: "infill", MORE: "more"}
+STARTS = {WORDS: "words", "plain": "model", INFILL: "infill", MORE: "spans"}
 SCORES = ("hit_at_1", "hit_at_3", "mrr")
 
 
@@ -168,7 +169,9 @@ def weights(begins: str) -> pathlib.Path:
     if begins == MORE:
         head = weights(WORDS)
         second = {"learning_rate": 3e-4, "num_train_steps": MORE_STEPS}
-        second |= {"dynamic_masking": True}
+        # As in a slot, where no neighbour of a masked word is left.
+        second |= {"dynamic_masking": True, "masking": "span"}
+        second |= {"masked_lm_prob": 0.25, "max_predictions_per_seq": 32}
         second["bert_config_file"] = model / "bert_config.json"  # with dropout
     pretrain(pretraining_rows(begins), head, WORK / STARTS[begins], second)
     return WORK / STARTS[begins]
