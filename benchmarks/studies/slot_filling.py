@@ -48,7 +48,7 @@ def prepare() -> None:
     for needed in (slot_ranking.RANKER / "run.json", slot_ranking.WORK / "spans"):
         if not needed.exists():
             sys.exit(
-                f"{needed} is not there: take the row of 40,000 out of"
+                f"{needed} is not there: take the rows of 0 out of"
                 " slot_ranking.json and run benchmarks.studies.slot_ranking"
             )
     WORK.mkdir(parents=True, exist_ok=True)

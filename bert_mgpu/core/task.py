@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -50,12 +50,19 @@ class Task(Protocol):
     shared_outputs: frozenset[str]  # names of outputs that are the same for every row
     # Parameter -> a line to log where it is new but the rest of the model is not.
     new_head_warnings: Mapping[str, str]
-    # Parameter -> what it begins with in a new run, instead of its specs' initializer.
-    first_values: Mapping[str, np.ndarray]
     facts: dict[str, Any]  # flag -> value that every use of a trained model must share
 
     def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Every parameter: name -> (shape, initializer), see model/params.py."""
+        ...
+
+    def first_values(
+        self, params: Mapping[str, np.ndarray], new: Collection[str]
+    ) -> dict[str, np.ndarray]:
+        """What some new parameters begin with, instead of their specs' initializer.
+
+        params: all weights of a new run; new: the names of those without a checkpoint.
+        """
         ...
 
     def loss_weights(self, batch: Batch) -> dict[str, np.float32]:

@@ -17,7 +17,7 @@ from bert_mgpu.model.config import BertConfig
 # -log p of each word and the log odds of the labels: see `slot_logits`.
 WORD_BIAS, SLOT_BIAS = "cls/slot/word_bias", "cls/slot/output_bias"
 _HIDDEN = -1e30  # the logit of a token that does not belong to an example
-_LEAST = 1e-9  # probability, whose logarithm is finite
+LEAST = 1e-9  # probability, whose logarithm is finite
 
 
 def classification_logits(
@@ -187,7 +187,7 @@ def slot_logits(
     masks = tf.maximum(tf.reduce_sum(own, 1), 1.0)  # [B]
     expected = tf.matmul(own, tf.nn.softmax(word_logits)) / masks[:, None]  # [B, V]
     places = tf.stack([tf.maximum(examples, 0), tokens.ids], 1)  # -1: of padding
-    gains = tf.math.log(tf.gather_nd(expected, places) + _LEAST)  # [M]
+    gains = tf.math.log(tf.gather_nd(expected, places) + LEAST)  # [M]
     gains += tf.gather(params[WORD_BIAS], tokens.ids)
     return tf.linalg.matvec(own, gains) / masks + params[SLOT_BIAS]
 

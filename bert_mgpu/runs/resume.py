@@ -49,7 +49,6 @@ def training_state(
         first = params_lib.initialize(
             specs, model.bert_config.initializer_range, config.seed
         )
-        first |= task.first_values
         params = initial_weights.first_weights(
             specs,
             first,
@@ -58,10 +57,12 @@ def training_state(
             model=model,
             labels=task.labels,
         )
+        new = {name for name, value in params.items() if value is first[name]}
         if config.init_checkpoint and not config.freeze:
             for name, warning in task.new_head_warnings.items():
-                if params[name] is first[name]:
+                if name in new:
                     weights_fact(f"WARNING: {warning}")
+        params |= task.first_values(params, new)
         return TrainState(params, initial_slots(params), 0, identity=identity)
     state, prefix = saved
     check_identity(config, state.identity, identity, output_dir=output_dir)

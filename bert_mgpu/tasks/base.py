@@ -37,8 +37,6 @@ from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.text.segments import Segments
 from bert_mgpu.text.tokenization import Tokenizer
 
-_FIRST = ("eval_accuracy", "eval_loss")  # in eval_results.txt, as in Google's code
-
 
 class FinetuningTask(abc.ABC):
     """A family's model (a `core.task.Task`), and what its outputs mean.
@@ -53,7 +51,6 @@ class FinetuningTask(abc.ABC):
     token_outputs: frozenset[str] = frozenset()  # outputs with a value for each token
     shared_outputs: frozenset[str] = frozenset()  # outputs equal for all rows
     new_head_warnings: Mapping[str, str] = types.MappingProxyType({})
-    first_values: Mapping[str, np.ndarray] = types.MappingProxyType({})
     facts: dict[str, Any]  # a trained model must have the same ones
     huggingface_problem_type: str | None = None  # "problem_type" of its config.json
     metric = "eval_accuracy"  # chooses the best model by default
@@ -70,6 +67,9 @@ class FinetuningTask(abc.ABC):
     # The model: see `core.task.Task`.
     @abc.abstractmethod
     def param_specs(self) -> dict[str, tuple[tuple[int, ...], str]]: ...
+    def first_values(self, params: Params, new: Collection[str]) -> dict[str, Any]:
+        return {}
+
     @abc.abstractmethod
     def loss_weights(self, batch: Batch) -> dict[str, np.float32]: ...
     @abc.abstractmethod
@@ -124,7 +124,7 @@ class FinetuningTask(abc.ABC):
 
     def results(self, scores: Mapping[str, Any], step: int) -> dict[str, Any]:
         """The lines of eval_results.txt: Google's four first, in Google's order."""
-        first = {key: scores[key] for key in _FIRST if key in scores}
+        first = {k: scores[k] for k in ("eval_accuracy", "eval_loss") if k in scores}
         return first | {"global_step": step, "loss": scores["eval_loss"]} | {**scores}
 
     def line(self, scores: Mapping[str, Any]) -> str:

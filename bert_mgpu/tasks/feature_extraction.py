@@ -6,7 +6,7 @@ Shapes: B rows of T tokens, one example each, K requested layers, H hidden size.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,6 @@ class FeatureExtraction:
     labels: tuple[str, ...] = ()
     unused_params: frozenset[str] = frozenset()
     new_head_warnings: Mapping[str, str] = types.MappingProxyType({})
-    first_values: Mapping[str, np.ndarray] = types.MappingProxyType({})
 
     def __init__(
         self,
@@ -93,6 +92,11 @@ class FeatureExtraction:
         return outputs
 
     # Nothing is learnt or scored.
+    def first_values(
+        self, params: Mapping[str, np.ndarray], new: Collection[str]
+    ) -> dict[str, np.ndarray]:
+        return {}
+
     def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
         return {}
 

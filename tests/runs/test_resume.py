@@ -31,7 +31,7 @@ HEAD, ADVICE = "output_weights", "train the head alone first"
 BIAS = np.array([0.5, -2], np.float32)
 TASK = types.SimpleNamespace(
     param_specs=lambda: SPECS,
-    first_values={"output_bias": BIAS},
+    first_values=lambda params, new: {"output_bias": BIAS} if HEAD in new else {},
     labels=(),
     new_head_warnings={HEAD: ADVICE},
 )

@@ -174,9 +174,8 @@ class ClassificationFamily(Family):
             thresholds=thresholds,
             has_slots=files.has_slots,
         )
-        if by_words and config.do_train:
-            rows, _ = data.read("train")
-            task.first_values = slot_words.first_values(rows, model.bert_config)
+        if isinstance(task, slot_words.SlotRanking) and config.do_train:
+            task.training_rows, _ = data.read("train")
         return task
 
     def training_key(self, config: FinetuneConfig, key: str, features: Features) -> str:

@@ -9,17 +9,18 @@ labels like every other classifier.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
 from bert_mgpu.core.task import Batch, DropoutKey, Params
+from bert_mgpu.data import packing, pipeline
 from bert_mgpu.model import bert, heads
 from bert_mgpu.model import params as params_lib
-from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks.classification import rows as rows_lib
 from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.text import ad_slots, truncation
@@ -27,6 +28,7 @@ from bert_mgpu.text.pair_rows import PairRows
 from bert_mgpu.text.tokenization import Tokenizer
 
 _IDS = "masked_lm_ids"
+_SAMPLE, _BLOCK = 256, 32  # rows by which words are weighed, and of a pass
 _NEW_HEAD_WARNING = (
     "a random masked-word head, by which --ad_slot=words ranks: train it first on"
     " unlabelled ads (docs/pretraining.md, In short), then pass that output_dir as"
@@ -76,35 +78,76 @@ def featurise(
     return dataclasses.replace(features, targets=own)
 
 
-def first_values(features: Features, config: BertConfig) -> dict[str, np.ndarray]:
-    """What `heads.slot_logits` begins with, from the training set.
-
-    Of the words, -log of their share among the phrases' tokens, each counted once more
-    than it occurs (Laplace); of the labels, the log odds of the second.
-    """
-    ids, labels = features.targets[_IDS].values, features.dense["label_ids"]
-    counts = 1.0 + np.bincount(ids, minlength=config.vocab_size)
-    right = 1.0 + np.bincount(labels, minlength=2)
-    return {
-        heads.WORD_BIAS: np.log(counts.sum() / counts).astype(np.float32),
-        heads.SLOT_BIAS: np.log(right[1] / right[0]).astype(np.float32),
-    }
-
-
 class SlotRanking(Classification):
     """The masked-word head on an ad's slot (a `core.task.Task`)."""
 
     new_head_warnings = {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
+    training_rows: Features | None = None  # of which `first_values` takes a sample
 
     def param_specs(self) -> params_lib.Specs:
         specs = params_lib.bert_specs(self._config, pooled=False)
         specs |= params_lib.pretraining_specs(self._config, next_sentence=False)
         return specs | params_lib.slot_specs(self._config)
 
+    def first_values(
+        self, params: Mapping[str, np.ndarray], new: Collection[str]
+    ) -> dict[str, np.ndarray]:
+        """Of the words -log of their mean probability in slots; the labels' log odds.
+
+        The model itself tells how probable words are, which is not how often they
+        occur: by their counts, hit@1 is three points lower (benchmarks/README.md).
+        """
+        if heads.WORD_BIAS not in new or self.training_rows is None:
+            return {}
+        right = 1.0 + np.bincount(self.training_rows.dense["label_ids"], minlength=2)
+        shares = self._mean_probabilities(params, self.training_rows)
+        return {
+            heads.WORD_BIAS: -np.log(shares + heads.LEAST).astype(np.float32),
+            heads.SLOT_BIAS: np.log(right[1] / right[0]).astype(np.float32),
+        }
+
+    def _mean_probabilities(
+        self, params: Mapping[str, np.ndarray], rows: Features
+    ) -> np.ndarray:
+        """The mean of the words' probabilities at the masks of some rows: [V]."""
+        with_masks = np.flatnonzero(rows.target_counts)
+        if not len(with_masks):
+            return np.ones(self._config.vocab_size)
+        places = np.linspace(0, len(with_masks) - 1, min(_SAMPLE, len(with_masks)))
+        sample = rows.take(with_masks[places.astype(int)])
+        fact("slots", f"how probable words are in those of {len(sample)} rows")
+        tensors = {name: tf.constant(value) for name, value in params.items()}
+        total, masks = np.zeros(self._config.vocab_size), 0
+        for first in range(0, len(sample), _BLOCK):
+            numbers = np.arange(first, min(first + _BLOCK, len(sample)))
+            place = packing.one_per_row(numbers, 1, self.max_seq_length)
+            place = place._replace(targets=int(sample.target_counts[numbers].max()))
+            batch = pipeline.collate(sample, place)
+            own = {name: tf.constant(value[0]) for name, value in batch.items()}
+            words, tokens = self._words(tensors, own, None)
+            own_masks = tf.nn.softmax(words) * tokens.weights[:, None]  # [M, V]
+            total += tf.reduce_sum(own_masks, 0).numpy()
+            masks += int(sample.target_counts[numbers].sum())
+        return total / masks
+
     def _logits(
         self, params: Params, batch: Batch, dropout_key: DropoutKey | None
     ) -> tf.Tensor:
         batch = heads.with_targets(batch)
+        words, tokens = self._words(params, batch, dropout_key)
+        right = heads.slot_logits(
+            params,
+            words,
+            tokens,
+            examples=heads.examples_of_targets(batch, tokens),
+            count=batch["is_real_example"].shape[0],
+        )
+        return tf.stack([tf.zeros_like(right), right], 1)  # [B, 2]
+
+    def _words(
+        self, params: Params, batch: Batch, dropout_key: DropoutKey | None
+    ) -> tuple[tf.Tensor, heads.MaskedTokens]:
+        """The logits of words at the masks, float32 [M, V], and what stands there."""
         hidden = bert.encode(
             params,
             self._config,
@@ -115,14 +158,5 @@ class SlotRanking(Classification):
         )[-1]  # [R, P, H]
         tokens = heads.masked_tokens(batch)
         flat = tf.reshape(hidden, [-1, hidden.shape[-1]])
-        words = heads.masked_lm_logits(
-            params, self._config, tf.gather(flat, tokens.index)
-        )  # [M, V]
-        right = heads.slot_logits(
-            params,
-            words,
-            tokens,
-            examples=heads.examples_of_targets(batch, tokens),
-            count=batch["is_real_example"].shape[0],
-        )
-        return tf.stack([tf.zeros_like(right), right], 1)  # [B, 2]
+        own = tf.gather(flat, tokens.index)
+        return heads.masked_lm_logits(params, self._config, own), tokens

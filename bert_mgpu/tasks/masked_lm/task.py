@@ -7,7 +7,7 @@ row, M <= R * P those that may be real, V tokens in the vocabulary.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,6 @@ class Pretraining:
     new_head_warnings: Mapping[str, str] = types.MappingProxyType(
         {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
     )
-    first_values: Mapping[str, np.ndarray] = types.MappingProxyType({})
 
     def __init__(
         self,
@@ -73,6 +72,11 @@ class Pretraining:
     def param_specs(self) -> params_lib.Specs:
         own = params_lib.pretraining_specs(self._config, self._next_sentence)
         return params_lib.bert_specs(self._config) | own
+
+    def first_values(
+        self, params: Mapping[str, np.ndarray], new: Collection[str]
+    ) -> dict[str, np.ndarray]:
+        return {}
 
     def loss_weights(self, batch: Batch) -> dict[str, np.float32]:
         masks = batch.get(WEIGHTS, np.zeros(0))

@@ -140,7 +140,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a random head predicts", _RESUME,
            "if np.isnan(value).all():", "if False:", _RESUME_TEST),
     Mutant("a new head has no warning", _RESUME,
-           "if params[name] is first[name]:", "if False:", _RESUME_TEST),
+           "if name in new:", "if False:", _RESUME_TEST),
     Mutant("run.json names the start of a later command", _RESUME,
            'settings["init_checkpoint"] = _began_from(output_dir)', "pass", _RESUME_TEST),
     Mutant("a resume does not compare the data", "runs/identity.py",

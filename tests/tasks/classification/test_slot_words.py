@@ -92,22 +92,54 @@ def test_what_is_cut_takes_its_words_along(tokenizer, how, wanted):
 
 
 def first_params(tokenizer, seed=3):
-    params = params_lib.initialize(TASK.param_specs(), 0.5, seed)
-    first = slot_words.first_values(featurise(tokenizer), CONFIG)
-    assert first.keys() < params.keys()
-    return params | first
+    """Those of a new run on ROWS."""
+    task = slot_words.SlotRanking("ad", CONFIG, LABELS, max_seq_length=32)
+    task.training_rows = featurise(tokenizer)
+    params = params_lib.initialize(task.param_specs(), 0.5, seed)
+    return params | task.first_values(params, {heads.WORD_BIAS, heads.SLOT_BIAS})
 
 
-def test_words_and_labels_begin_with_their_shares_in_training(tokenizer):
-    first = slot_words.first_values(featurise(tokenizer), CONFIG)
-    # The phrases' 11 tokens at masks, and one more of each of the vocabulary.
-    counts = dict.fromkeys(WORDS, 1)
-    for word in ["a", "b", "sun", "##s", "sun", "##s", "e", "f", "g", "g"]:
-        counts[word] += 1
-    total = 10 + len(WORDS)
-    wanted = [-np.log(counts[word] / total) for word in WORDS]
-    np.testing.assert_allclose(first[heads.WORD_BIAS], wanted, rtol=1e-6)
-    assert first[heads.SLOT_BIAS] == pytest.approx(np.log(4 / 4))
+def shares_at_masks(features, row, params):
+    """The probabilities of all words at the masks of a row: [N, V]."""
+    ids = features.ragged["input_ids"].row(row)[None]
+    batch = {"input_ids": ids, "segment_ids": 0 * ids, "input_mask": 0 * ids + 1}
+    batch = {name: tf.constant(value) for name, value in batch.items()}
+    hidden = bert.encode(params, CONFIG, batch)[-1][0]
+    own = tf.gather(hidden, features.targets[POSITIONS].row(row))
+    logits = heads.masked_lm_logits(params, CONFIG, own).numpy()
+    return np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+
+
+def test_words_begin_with_their_mean_probability_in_slots(tokenizer, monkeypatch):
+    features = featurise(tokenizer)
+    params = first_params(tokenizer)
+    masked = [shares_at_masks(features, row, params) for row in (0, 1, 4, 5)]
+    assert [len(shares) for shares in masked] == [2, 4, 3, 1]
+    wanted = -np.log(np.concatenate(masked).mean(0))
+    np.testing.assert_allclose(params[heads.WORD_BIAS], wanted, atol=1e-5)
+    assert params[heads.SLOT_BIAS] == pytest.approx(np.log(4 / 4))
+    monkeypatch.setattr(slot_words, "_BLOCK", 3)
+    again = first_params(tokenizer)
+    np.testing.assert_allclose(again[heads.WORD_BIAS], wanted, atol=1e-5)
+    monkeypatch.setattr(slot_words, "_SAMPLE", 2)  # the first and the last
+    two = -np.log(np.concatenate([masked[0], masked[3]]).mean(0))
+    found = first_params(tokenizer)[heads.WORD_BIAS]
+    np.testing.assert_allclose(found, two, atol=1e-5)
+
+
+def test_a_trained_ranker_keeps_what_it_knows(tokenizer):
+    task = slot_words.SlotRanking("ad", CONFIG, LABELS, max_seq_length=32)
+    task.training_rows = featurise(tokenizer)
+    params = params_lib.initialize(task.param_specs(), 0.5, 3)
+    assert task.first_values(params, {"bert/pooler/dense/bias"}) == {}
+
+
+def test_words_are_equal_where_no_row_has_a_slot(tokenizer):
+    task = slot_words.SlotRanking("ad", CONFIG, LABELS, max_seq_length=32)
+    task.training_rows = featurise(tokenizer, ROWS[2:4])
+    params = params_lib.initialize(task.param_specs(), 0.5, 3)
+    found = task.first_values(params, {heads.WORD_BIAS})
+    np.testing.assert_allclose(found[heads.WORD_BIAS], 0, atol=1e-6)
 
 
 def batch_of(features, placement):
@@ -135,16 +167,10 @@ def test_the_logit_is_the_mean_gain_of_the_phrases_words(tokenizer):
     placement = packing.one_per_row(np.arange(len(ROWS)), 1, 32)._replace(targets=4)
     found = logits(features, placement, params)
     assert not found[:, 0].any()
-    hidden = bert.encode(params, CONFIG, batch_of(features, placement))[-1]
     for row, (phrase, _, _) in enumerate(ROWS):
-        positions = features.targets[POSITIONS].row(row)
-        ids = tokenizer.ids(phrase)
+        shares, ids = shares_at_masks(features, row, params), tokenizer.ids(phrase)
         wanted = -0.7
-        if len(positions) and ids:
-            words = heads.masked_lm_logits(
-                params, CONFIG, tf.gather(hidden[row], positions)
-            ).numpy()
-            shares = np.exp(words) / np.exp(words).sum(-1, keepdims=True)
+        if len(shares) and ids:
             gains = [
                 np.log(shares[:, one].mean()) + params[heads.WORD_BIAS][one]
                 for one in ids
