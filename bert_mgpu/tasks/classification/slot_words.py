@@ -94,8 +94,8 @@ class SlotRanking(Classification):
     ) -> dict[str, np.ndarray]:
         """Of the words -log of their mean probability in slots; the labels' log odds.
 
-        The model itself tells how probable words are, which is not how often they
-        occur: by their counts, hit@1 is three points lower (benchmarks/README.md).
+        The model itself tells how probable words are, which differs from how often they
+        occur: with their shares among the phrases, its hit@1 was three points lower.
         """
         if heads.WORD_BIAS not in new or self.training_rows is None:
             return {}
