@@ -220,7 +220,7 @@ def work(row: Row) -> Row:
     if row["reads"] == "words":
         flags["learning_rate"] = _RATE
     if not row["rows"]:
-        flags |= {"max_train_steps": 1, "learning_rate": 1e-9}
+        flags |= {"max_train_steps": 0}
     runner.call("run_classifier_mgpu.py", flags)
     found, seconds = runner.scores(output), round(time.time() - began)
     if row["begins"] == MORE:  # slot_filling judges its fills by this ranker

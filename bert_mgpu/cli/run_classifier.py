@@ -95,6 +95,13 @@ def check(config: FinetuneConfig) -> None:
         _check_seeds(config)
     if config.eval_steps and not config.do_train:
         raise UserError("--eval_steps does nothing without --do_train=true: pass both")
+    if config.max_train_steps == 0:
+        for name in ("plan", "eval_steps"):
+            if getattr(config, name):
+                raise UserError(
+                    f"--{name} with --max_train_steps=0, which trains nothing: leave"
+                    " out one of them"
+                )
     if not config.eval_steps:
         check_used(
             config.given, ["early_stopping_patience", "best_metric"], "--eval_steps"

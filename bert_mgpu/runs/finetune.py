@@ -19,7 +19,7 @@ from bert_mgpu.runs import (
     plan,
     predict_stream,
     report,
-    resume,
+    run_json,
     stages,
     train,
 )
@@ -68,11 +68,11 @@ def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
     state, towers = train.train_or_load(run, evaluator, config.use_best, towers=towers)
     if run.topology.group.rank == 0:
         if config.do_train:
-            resume.keep_settings(
+            run_json.keep_settings(
                 config, task.score_settings, data.task, output_dir=run.output_dir
             )
         else:
-            resume.keep_task(data.task, run.output_dir)
+            run_json.keep_task(data.task, run.output_dir)
     # 3. The uses of the model.
     scored, assessment = {}, assessment_lib.UNASSESSED
     if config.do_eval:

@@ -16,7 +16,7 @@ from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.rows import Rows
 from bert_mgpu.core.task import TrainState
 from bert_mgpu.data import batching, pipeline
-from bert_mgpu.distributed import collective, devices
+from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Horovod
 from bert_mgpu.evaluation.evaluator import Evaluator, best_folder
 from bert_mgpu.runs import (
@@ -26,6 +26,7 @@ from bert_mgpu.runs import (
     memory,
     resume,
     rollbacks,
+    run_json,
 )
 from bert_mgpu.runs import identity as identity_lib
 from bert_mgpu.runs.run import Run, make_towers
@@ -145,7 +146,7 @@ def _train(
     evaluator: Evaluator | None,
     events: Events,
 ) -> TrainState:
-    config, model, labels = run.config, run.model, list(run.task.labels)
+    config, group = run.config, run.topology.group
     plan, identity, state = start(run, len(rows), data_key, towers=towers)
     leftovers.drop(run, identity)
     if evaluator:
@@ -153,6 +154,8 @@ def _train(
         evaluator.begin(state.step, identity, own, events=events)
         if evaluator.missed(state.step, plan.steps):
             evaluator.evaluate_after(state.step, towers)
+    if plan.steps == state.step == 0:
+        return _untrained(run, state, identity)
     if state.step >= plan.steps:
         say(f"nothing left to train: step {state.step} of {plan.steps} is done")
         return state
@@ -166,19 +169,8 @@ def _train(
     texts = ", ".join(f"{policy} {value:.0%}" for policy, value in fractions.items())
     fact("padding", f"{config.padding}; padding's share of tokens: {texts}")
     order = orders[config.padding]
-    group = run.topology.group
     if group.rank == 0:
-        resume.write_run_files(
-            config,
-            model,
-            labels,
-            frozen=run.frozen,
-            identity=identity,
-            task=run.data.task,
-            devices=devices.device_models(run.devices) or run.devices,
-            batch=run.batch_in_words,
-            output_dir=run.output_dir,
-        )
+        run_json.write(run, identity)
     fact(
         "training",
         f"steps {state.step + 1} to {plan.steps}, learning rate {plan.rate_in_words};"
@@ -234,8 +226,18 @@ def _train(
                 # An error such as a full disk must not hide why the training ended.
                 hidden = () if ended else (UserError,)
                 with contextlib.suppress(*hidden):
-                    resume.note_time(run.output_dir, took, ended=ended)
+                    run_json.note_time(run.output_dir, took, ended=ended)
     say(f"saved: {train_state.stem(state.step)} in {run.output_dir}")
+    return state
+
+
+def _untrained(run: Run, state: TrainState, identity: dict[str, Any]) -> TrainState:
+    """Keeps the first weights as the trained ones (--max_train_steps=0)."""
+    if run.topology.group.rank == 0:
+        run_json.write(run, identity)
+        train_state.save(run.output_dir, state, run.config.keep_checkpoint_max)
+    run.topology.group.all_gather(b"")  # no process reads them before they are saved
+    say(f"saved, without a step of training: {train_state.stem(0)} in {run.output_dir}")
     return state
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.runs import resume
+from bert_mgpu.runs import run_json
 from bert_mgpu.training.towers import Towers
 from tests.support.compare import assert_same_bits
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_noted_hides_no_error(tiny, inside, tmp_path, monkeypatch
         raise UserError("run.json: cannot write it: No space left on device")
 
     breaks_at({5: 1e-5}, monkeypatch)
-    monkeypatch.setattr(resume, "note_time", refuse)
+    monkeypatch.setattr(run_json, "note_time", refuse)
     code, _, err = inside(tiny.flags(tmp_path / "out", "own", **FLAGS))
     assert code == 3 and "first in the weights (output_bias)" in err
 

@@ -17,8 +17,8 @@ def weights_of(output_dir):
 
 
 def short(tiny, output_dir, **changed):
-    """A run that changes no weight by much: one step at rate 0."""
-    settings = {"do_train": True, "num_train_epochs": 0.2, "warmup_proportion": 1.0}
+    """A run that changes no weight."""
+    settings = {"do_train": True, "max_train_steps": 0}
     return tiny.flags(output_dir, **{**settings, **changed})
 
 
@@ -186,3 +186,22 @@ def test_export_is_what_was_trained(tiny, tmp_path, inside):
         np.loadtxt(tmp_path / "wanted"),
         atol=1e-6,
     )
+
+
+def test_without_a_step_the_first_weights_are_the_model(tiny, tmp_path, inside):
+    """It is evaluated and used like a trained one, and may be trained later."""
+    out, used = tmp_path / "out", {"do_eval": True, "do_predict": True}
+    code, _, err = inside(short(tiny, out, **used))
+    assert code == 0, err
+    assert f"saved, without a step of training: model.ckpt-0 in {out}" in err
+    assert "loss did not fall" not in err and "few steps" not in err
+    before = (out / "predict.txt").read_bytes()
+    code, _, err = inside(tiny.flags(out, do_predict=True))
+    assert code == 0, err
+    assert (out / "predict.txt").read_bytes() == before
+    trained = {"do_train": True, "max_train_steps": 2}
+    for folder in (out, tmp_path / "at_once"):
+        code, _, err = inside(tiny.flags(folder, **trained))
+        assert code == 0, err
+    now, wanted = weights_of(out), weights_of(tmp_path / "at_once")
+    assert all(np.array_equal(now[name], value) for name, value in wanted.items())

@@ -1,8 +1,6 @@
 """What a run starts from: its newest checkpoint, first weights, or a trained model."""
 
-import datetime
 import json
-import platform
 import types
 
 import numpy as np
@@ -201,54 +199,3 @@ def test_random_results_are_never_given(tmp_path, said):
     with pytest.raises(UserError, match="output_weights is not trained for this task|"
                        "output_bias is not trained for this task"):  # fmt: skip
         resume.trained_state(run, SPECS, IDENTITY, output_dir=out)
-
-
-def write_run_files(output_dir, init_checkpoint):
-    resume.write_run_files(
-        FinetuneConfig(init_checkpoint=init_checkpoint, max_seq_length=9),
-        MODEL,
-        ["a", "b"],
-        frozen=["x"],
-        identity=IDENTITY,
-        task={"name": "mine"},
-        devices=["a card"],
-        batch="8 examples x 2 towers = 16 per step",
-        output_dir=output_dir,
-    )
-
-
-def test_a_folder_of_tf1_code_began_as_this_command_says(tmp_path, said):
-    """It has no run.json: that does not mean random weights."""
-    save(tmp_path)
-    write_run_files(tmp_path, "start")
-    flags = json.loads((tmp_path / "run.json").read_text())["flags"]
-    assert flags["init_checkpoint"].endswith("/start")
-
-
-def test_run_files_say_how_it_began(tmp_path, said):
-    """The start's name is kept, whatever a later command names."""
-    for given in ("start", "another"):
-        write_run_files(tmp_path, given)
-        save(tmp_path)
-        if given == "start":
-            first = json.loads((tmp_path / "run.json").read_text())
-            first["training"] |= {"began": "2026-01-01T00:00:00+00:00"}
-            (tmp_path / "run.json").write_text(json.dumps(first))
-    began = json.loads((tmp_path / "run.json").read_text())["training"]
-    assert began["began"] == "2026-01-01T00:00:00+00:00"
-    assert began["host"] == platform.node() and began["devices"] == ["a card"]
-    assert began["batch"] == "8 examples x 2 towers = 16 per step"
-    assert began["seconds"] == 0 and "ended" not in began
-    for seconds, ended in ((1.5, False), (2.25, True)):
-        resume.note_time(tmp_path, seconds, ended=ended)
-        facts = json.loads((tmp_path / "run.json").read_text())
-        assert ("ended" in facts["training"]) == ended
-    assert facts["flags"]["init_checkpoint"].endswith("/start")
-    ended = facts["training"]
-    assert ended["began"] == began["began"] and ended["seconds"] == 3.8
-    times = [datetime.datetime.fromisoformat(ended[at]) for at in ("began", "ended")]
-    assert times == sorted(times) and times[0].tzinfo is not None
-    assert facts["flags"]["max_seq_length"] == 9 and facts["frozen"] == ["x"]
-    assert "do_lower_case" not in facts["flags"]  # the model has no vocabulary
-    assert (tmp_path / "label_list.txt").read_text() == "a\nb\n"
-    assert not (tmp_path / "vocab.txt").exists()

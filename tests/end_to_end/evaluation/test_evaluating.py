@@ -234,6 +234,14 @@ def test_naive_bayes_is_scikit_learns(tiny, looked, later):
             {"eval_steps": None, "early_stopping_patience": 1},
             ["--early_stopping_patience does nothing without --eval_steps"],
         ),
+        (
+            {"max_train_steps": 0, "eval_steps": 2},
+            ["--eval_steps with --max_train_steps=0, which trains nothing"],
+        ),
+        (
+            {"max_train_steps": 0, "plan": True},
+            ["--plan with --max_train_steps=0, which trains nothing"],
+        ),
     ],
 )
 def test_mistakes(work, expect_refused, flags, fragments):

@@ -16,6 +16,7 @@ _RESULTS = "evaluation/result_files.py"
 _RESULTS_TEST = "evaluation/test_result_files.py"
 _HUGGING = "checkpoints/test_huggingface_read.py"
 _RESUME = "runs/resume.py"
+_RUN_JSON = "runs/run_json.py"
 _RESUME_TEST = "runs/test_resume.py"
 _MLFLOW = "runs/mlflow_log.py"
 _MLFLOW_TEST = "runs/test_mlflow_log.py"
@@ -141,8 +142,9 @@ MUTANTS: list[Mutant] = [
            "if np.isnan(value).all():", "if False:", _RESUME_TEST),
     Mutant("a new head has no warning", _RESUME,
            "if name in new:", "if False:", _RESUME_TEST),
-    Mutant("run.json names the start of a later command", _RESUME,
-           'settings["init_checkpoint"] = _began_from(output_dir)', "pass", _RESUME_TEST),
+    Mutant("run.json names the start of a later command", _RUN_JSON,
+           'settings["init_checkpoint"] = began_from(output_dir)', "pass",
+           "runs/test_run_json.py"),
     Mutant("a resume does not compare the data", "runs/identity.py",
            "    } | data\n", "    }\n", "runs/test_identity.py"),
     Mutant("a file to predict must have the ids", "tasks/predict_format.py",
@@ -279,14 +281,14 @@ MUTANTS: list[Mutant] = [
            "text[pieces[lost[0]][1] : pieces[lost[-1]][2]]",
            "text[: pieces[lost[-1]][2]]", "cli/test_serve.py explained"),
     # a trained folder
-    Mutant("run.json forgets the task", _RESUME,
-           "**({run_folder.TASK: task} if task else {}),", "",
+    Mutant("run.json forgets the task", _RUN_JSON,
+           "**({run_folder.TASK: run.data.task} if run.data.task else {}),", "",
            "end_to_end/test_trained_folder.py csv"),
     Mutant("run.json may set any flag", "checkpoints/run_folder.py",
            "name in _WITH_TASK and", "name in _FIELDS and",
            "end_to_end/test_trained_folder.py damaged_task"),
     Mutant("an earlier folder never keeps its task", "runs/finetune.py",
-           "resume.keep_task(data.task, run.output_dir)", "pass",
+           "run_json.keep_task(data.task, run.output_dir)", "pass",
            "end_to_end/test_trained_folder.py once"),
     Mutant("a trained threshold is forgotten", "checkpoints/pretrained.py",
            "trained |= task.flags if task else {}", "task = task and task._replace(flags={})",

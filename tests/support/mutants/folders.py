@@ -64,9 +64,12 @@ MUTANTS: list[Mutant] = [
     Mutant("any folder of a model is that of a run", "cli/flag_checks.py",
            "bool(saved or not config.do_train)", "True", f"{_KEPT} model_that_is_read"),
     Mutant("a threshold found later is forgotten", "runs/finetune.py",
-           "            resume.keep_settings(\n                config, task.score_settings, data.task,"
+           "            run_json.keep_settings(\n                config, task.score_settings, data.task,"
            " output_dir=run.output_dir\n            )\n", "            pass\n",
            f"{_KEPT} threshold"),
+    Mutant("weights that no step trained are not kept", "runs/train.py",
+           "if plan.steps == state.step == 0:", "if False:",
+           "end_to_end/test_starts.py without_a_step"),
     Mutant("a score that is never known ends nothing", "evaluation/evaluator.py",
            "since = sum(step > (best.step if best else 0) for step in self._evaluated)",
            "since = sum(step > best.step for step in self._evaluated) if best else 0",
