@@ -81,3 +81,12 @@ def test_groups_of_rows_whose_parts_are_with_several_processes(several, tmp_path
     assert len((out / "rewrites.jsonl").read_text("utf-8").splitlines()) == 15
     assert "\nndcg = 0." in (out / "eval_results.txt").read_text()
     assert '"metric": "ndcg"' in (out / "best" / "best.json").read_text()
+
+
+@pytest.mark.nightly
+def test_phrases_that_are_ranked_by_their_words(several, tmp_path):
+    """The first process weighs the words, for all."""
+    ranked.write_ads(tmp_path / "data")
+    flags = {"data_dir": tmp_path / "data", "ad_slot": "words", "max_seq_length": 32}
+    out = several("ad", "rewrites.jsonl", num_train_epochs=2, **flags)
+    assert len((out / "rewrites.jsonl").read_text("utf-8").splitlines()) == 6
