@@ -192,6 +192,9 @@ def _advice(scores: Sequence[JudgedScore], training: Training | None) -> Iterato
     if training is None:
         yield vocabulary
         return
+    if not training.steps:
+        yield "a training: --max_train_steps=0 takes no step"
+        return
     if not (training.from_weights or training.pretrains):
         yield "all weights began at random: pass --init_checkpoint"
     if not training.trains_encoder:

@@ -194,7 +194,7 @@ def test_without_a_step_the_first_weights_are_the_model(tiny, tmp_path, inside):
     code, _, err = inside(short(tiny, out, **used))
     assert code == 0, err
     assert f"saved, without a step of training: model.ckpt-0 in {out}" in err
-    assert "loss did not fall" not in err and "few steps" not in err
+    assert "loss did not fall" not in err
     before = (out / "predict.txt").read_bytes()
     code, _, err = inside(tiny.flags(out, do_predict=True))
     assert code == 0, err

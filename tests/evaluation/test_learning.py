@@ -220,6 +220,13 @@ def test_what_was_done_is_not_advised():
     assert "--learning_rate" not in findings(scores(0.5), head)[-1]
 
 
+def test_what_was_not_trained_is_told_to_be():
+    untrained = GOOD._replace(steps=0, losses=[])
+    lines = findings(scores(0.5), untrained)
+    assert lines[1:] == ["to try: a training: --max_train_steps=0 takes no step"]
+    assert findings_from_loss(untrained) == []
+
+
 def test_labels_that_nothing_can_learn():
     """Shuffled ones, or columns that were swapped: no rate will help."""
     lines = findings(scores(0.5, baseline=0.515), GOOD._replace(steps=12))
