@@ -1,12 +1,13 @@
 """95 % confidence intervals of scores: where the score over all such rows may lie.
 
-Letters: T draws, R rows, K counts of a row.
+Letters: T draws, R rows, C classes, K counts of a row.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,20 +27,36 @@ def wilson(right: int, count: int) -> Interval:
     return max(0.0, low), min(1.0, high)
 
 
-def of_confusion(
-    counts: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+class Drawn(NamedTuple):
+    """Right and predicted rows of each class, int [T, C], and true ones, int [C]."""
+
+    right: np.ndarray
+    predicted: np.ndarray
+    true: np.ndarray
+
+
+def of_classes(
+    truth: np.ndarray,
+    predicted: np.ndarray,
+    score: Callable[[Drawn], np.ndarray],
+    *,
+    classes: int,
 ) -> Interval:
-    """The interval of a score of a confusion matrix, by the bootstrap (Efron 1979).
+    """The interval of a score of single classes, by the bootstrap (Efron 1979).
 
     Each draw has as many rows of every true class: rare ones are never missing.
 
-    counts: int [C, C], true classes by predicted ones; score: [T, C, C] -> [T].
+    truth, predicted: int [R]; score: returns [T].
     """
     rng = np.random.default_rng(_SEED)
-    draws = [
-        rng.multinomial(own.sum(), own / max(1, own.sum()), _DRAWS) for own in counts
-    ]
-    return _middle(score(np.stack(draws, 1)))
+    sums = np.zeros((2, _DRAWS, classes), np.int64)
+    true = np.bincount(truth, minlength=classes)
+    for own in np.flatnonzero(true):
+        said, counts = np.unique(predicted[truth == own], return_counts=True)
+        draws = rng.multinomial(true[own], counts / true[own], _DRAWS)  # [T, said]
+        sums[1][:, said] += draws
+        sums[0][:, own] = draws[:, said == own].sum(-1)
+    return _middle(score(Drawn(*sums, true)))
 
 
 def of_mean(values: np.ndarray) -> Interval:

@@ -40,6 +40,12 @@ class Training(NamedTuple):
     trains_encoder: bool
     pretrains: bool = False
     rollbacks: int = 0  # after each of which the rate was halved
+    rate_factor: float = 1.0  # of --lr_scaling, in the rates above
+
+    @property
+    def given_rate(self) -> float:
+        """The rate as --learning_rate takes it."""
+        return self.rate / self.rate_factor
 
 
 class JudgedScore(NamedTuple):
@@ -70,7 +76,8 @@ def findings(
 ) -> list[str]:
     """Lines on what is wrong with a model, then one on what to try; else [].
 
-    scores: the main one first; any of them may show that the model has learnt.
+    scores: the main one first; any of them may show that the model has learnt. Where
+    some have an interval, the others show nothing: they may be above a floor by luck.
     one_answer: see `core.task.Trust`.
     """
     main = scores[0]
@@ -78,12 +85,11 @@ def findings(
         line = _loss_not_falling(training.losses) if training else None
         return [_ONE_LABEL, *filter(None, [line])]
     found = [one_answer] if one_answer else []
-    doubts = [_doubt(each) for each in scores]
-    if doubts[0] and all(doubts):
-        found.append(doubts[0])
-    # A baseline alone is no floor: a score may be above it by luck.
-    is_certain = bool(main.constant) or main.interval is not None
-    learns = main.has_floor and is_certain and not found
+    certain = [each for each in scores if each.interval is not None]
+    doubts = [_doubt(each) for each in certain or scores]
+    if all(doubts):
+        found.extend(filter(None, doubts[:1]))
+    learns = any(each.has_floor for each in certain) and not found
     if training and not learns and (line := _loss_not_falling(training.losses)):
         found.append(line)
     if found:
@@ -214,19 +220,22 @@ def _advice(scores: Sequence[JudgedScore], training: Training | None) -> Iterato
 def _rate_advice(training: Training) -> tuple[str, bool]:
     """Which rate and optimizer to try, "" if none, and whether the present are bad."""
     if training.rollbacks:
-        rate = training.rate * 2**training.rollbacks
+        rate = training.given_rate * 2**training.rollbacks
         return f"a lower --learning_rate than {rate:g}, at which it diverged", True
     is_google = training.optimizer == _GOOGLES
     # A head alone learns at higher rates.
     if not (training.trains_encoder and (is_google or training.optimizer == _ADAMW)):
         return "", False
     low, high, best = _USUAL[training.pretrains and not training.from_weights]
-    usual = f"--learning_rate={best}, in another --output_dir"
+    given = best
+    if training.rate_factor != 1:
+        given = f"{float(best) / training.rate_factor:.3g}"
+    usual = f"--learning_rate={given}, in another --output_dir"
     if (training.longest_step or 0) > LONG_STEP:
         return f"--optimizer=adamw, whose first steps are smaller, and {usual}", True
     if not low <= training.rate <= high:
         than = "lower" if training.rate > high else "higher"
-        return f"a {than} --learning_rate than {training.rate:g}: {usual}", True
+        return f"a {than} --learning_rate than {training.given_rate:g}: {usual}", True
     if is_google:
         return f"--optimizer=adamw {usual}", False
     return usual if training.rate != float(best) else "", False

@@ -19,12 +19,18 @@ from bert_mgpu.training import loop, recorder, schedule
 _GOOGLES = "adamw_google"
 
 
-def longest_step(config: RunConfig, plan: loop.TrainingPlan) -> float | None:
+def longest_step(
+    config: RunConfig, plan: loop.TrainingPlan, done: int = 0
+) -> float | None:
     """`schedule.longest_step` of a plan; None for other optimizers."""
     if config.optimizer != _GOOGLES:
         return None
     return schedule.longest_step(
-        _rate(plan), plan.steps, warmup=plan.warmup, power=plan.decay_power
+        _rate(plan),
+        plan.steps,
+        warmup=plan.warmup,
+        power=plan.decay_power,
+        done=done,
     )
 
 
@@ -38,14 +44,23 @@ def trains_encoder(run: Run) -> bool:
     return any(name.startswith("bert/encoder/") for name in trained)
 
 
+def rate_warnings(run: Run, plan: loop.TrainingPlan, done: int) -> list[str]:
+    """What may go wrong with the rates of the steps that are left."""
+    found = [rate_warning(run.config, plan, trains_encoder(run), done)]
+    if plan.warmup >= plan.steps:
+        lower = f"lower --{run.config.warmup_flag}"
+        found.append(f"WARNING: the warm-up never ends: {lower}")
+    return [*filter(None, found)]
+
+
 def rate_warning(
-    config: RunConfig, plan: loop.TrainingPlan, trains_encoder: bool
+    config: RunConfig, plan: loop.TrainingPlan, trains_encoder: bool, done: int = 0
 ) -> str | None:
     """A warning if adamw_google will make steps that are too long, else None.
 
-    trains_encoder: a head alone learns at higher rates.
+    trains_encoder: a head alone learns at higher rates; done: steps that are behind it.
     """
-    longest = longest_step(config, plan)
+    longest = longest_step(config, plan, done)
     if not trains_encoder or longest is None or longest <= learning.LONG_STEP:
         return None
     return (
@@ -113,14 +128,19 @@ def assess(
 def _trust(run: FinetuningRun, scored: Any) -> Trust:
     """The trust in a set's scores, judged by --best_metric if that is known.
 
-    A loss without a floor shows little: naive Bayes's may be worse than chance.
+    A loss without a floor shows little: naive Bayes's may be worse than chance. Beside
+    a score without an interval, the task's own are judged.
     """
-    trust = run.task.trust(scored).without_points()
+    found = run.task.trust(scored)
+    trust = found.without_points()
     default = trust.judged or [run.task.metric]
     chosen = run.config.best_metric
     known = chosen in run.task.scores(scored)
     known &= chosen in trust.floors or chosen not in run.task.lower_is_better
-    return trust._replace(judged=[chosen] if chosen and known else default)
+    if chosen and known:
+        beside = [] if chosen in found.intervals else default
+        return trust._replace(judged=[chosen, *beside])
+    return trust._replace(judged=default)
 
 
 def _judged(
@@ -203,6 +223,7 @@ def _training(run: Run, plan: loop.TrainingPlan) -> learning.Training:
     return learning.Training(
         optimizer=run.config.optimizer,
         rate=_rate(plan),
+        rate_factor=run.rate_factor,
         longest_step=longest_step(run.config, plan),
         steps=plan.steps,
         losses=[

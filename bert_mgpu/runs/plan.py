@@ -20,7 +20,7 @@ from bert_mgpu.core.task import Batch, TrainState
 from bert_mgpu.data import batching, packing, pipeline
 from bert_mgpu.distributed import devices
 from bert_mgpu.model.config import BertConfig
-from bert_mgpu.runs import memory
+from bert_mgpu.runs import assessment, memory
 from bert_mgpu.runs.run import Run, make_towers
 from bert_mgpu.runs.train import start
 from bert_mgpu.training import loop
@@ -51,7 +51,7 @@ def show(run: Run) -> None:
     }
     _show("batch", iter([run.batch_in_words]))
     _show("steps", _steps(run, plan.steps, state.step, rows=len(rows)))
-    _show("learning rate", _rate(run, plan))
+    _show("learning rate", _rate(run, plan, state.step))
     if rows.notes:  # the rows were made from texts by this run
         _show("max_seq_length", _length(run, rows.notes))
     _show("padding", _padding(config.padding, fractions, tokens))
@@ -96,16 +96,19 @@ def _steps(run: Run, steps: int, done: int, *, rows: int) -> Iterator[str]:
     epochs = f"{count:g} epoch{'s' * (count != 1)}"
     yield f"{steps}: {rows} rows, {epochs}" + f"; {done} are done" * (done > 0)
     if run.config.eval_every:
-        evaluations = -(-(steps - done) // run.config.eval_every)
+        every = run.config.eval_every
+        evaluations = -(-steps // every) - done // every
         yield f"{units.counted(evaluations, 'evaluation')}, not in the time below"
     if done:
         yield "(the changes below would be another run, in another --output_dir)"
 
 
-def _rate(run: Run, plan: loop.TrainingPlan) -> Iterator[str]:
+def _rate(run: Run, plan: loop.TrainingPlan, done: int) -> Iterator[str]:
     config = run.config
     yield plan.rate_in_words
-    if plan.peak_rate > _HIGH_RATE and config.optimizer.startswith("adamw"):
+    yield from (warnings := assessment.rate_warnings(run, plan, done))
+    high = plan.peak_rate > _HIGH_RATE and config.optimizer.startswith("adamw")
+    if high and assessment.trains_encoder(run) and not warnings:
         yield f"WARNING: above {_HIGH_RATE:g} BERT often diverges; usual: 2e-5 to 5e-5"
     towers, accumulated = config.n_gpus, config.gradient_accumulation_steps
     parts = units.counted(towers, "tower")

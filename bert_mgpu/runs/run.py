@@ -174,9 +174,12 @@ class Run:
     @property
     def peak_rate(self) -> float:
         """The learning rate at the end of the warm-up."""
-        return schedule.scaled_rate(
-            self.config.learning_rate, self.topology.n_towers, self.config.lr_scaling
-        )
+        return self.config.learning_rate * self.rate_factor
+
+    @property
+    def rate_factor(self) -> float:
+        """What --lr_scaling makes of the learning rate."""
+        return schedule.rate_factor(self.topology.n_towers, self.config.lr_scaling)
 
     @property
     def batch_in_words(self) -> str:

@@ -176,12 +176,8 @@ def _train(
         f"steps {state.step + 1} to {plan.steps}, learning rate {plan.rate_in_words};"
         f" seed {config.seed}",
     )
-    trains_encoder = assessment.trains_encoder(run)
-    if warning := assessment.rate_warning(config, plan, trains_encoder):
+    for warning in assessment.rate_warnings(run, plan, state.step):
         fact("training", warning)
-    if plan.warmup >= plan.steps:
-        never = f"the warm-up never ends: lower --{config.warmup_flag}"
-        fact("training", f"WARNING: {never}")
 
     if run.compilation.passes and not towers.compilations:
         fact("compiling", "the first step takes from ten seconds to two minutes more")

@@ -19,23 +19,40 @@ def test_of_nothing_nothing_is_known():
     assert intervals.wilson(0, 0) == (0.0, 1.0)
 
 
-def recall(counts):
-    return counts[:, 0, 0] / counts[:, 0].sum(-1)
+def predictions(counts):
+    """(truth, predicted) of a confusion matrix, the rows in a mixed order."""
+    truth, said = (
+        np.repeat(each.ravel(), np.ravel(counts)) for each in np.indices((2, 2))
+    )
+    mixed = np.random.default_rng(0).permutation(len(truth))
+    return truth[mixed], said[mixed]
 
 
 def test_a_drawn_matrix_has_the_interval_of_a_recall():
     """Of the normal distribution, since there are many."""
-    found = intervals.of_confusion(np.array([[3000, 1000], [0, 2]]), recall)
+    found = intervals.of_classes(
+        *predictions([[3000, 1000], [0, 2]]),
+        lambda drawn: drawn.right[:, 0] / drawn.true[0],
+        classes=2,
+    )
     half = 1.96 * (0.75 * 0.25 / 4000) ** 0.5
     assert found == pytest.approx((0.75 - half, 0.75 + half), abs=0.1 * half)
 
 
 def test_every_draw_has_all_rows_of_a_class():
-    counts = np.array([[190, 7], [2, 1]])
     seen = []
-    intervals.of_confusion(counts, lambda drawn: seen.append(drawn) or np.zeros(1000))
-    assert (seen[0].sum(-1) == counts.sum(-1)).all()
-    assert len(np.unique(seen[0][:, 0, 0])) > 5
+    intervals.of_classes(
+        *predictions([[190, 7], [2, 1]]),
+        lambda drawn: seen.append(drawn) or np.zeros(1000),
+        classes=3,  # the third of which does not occur
+    )
+    drawn = seen[0]
+    assert drawn.true.tolist() == [197, 3, 0]
+    assert (drawn.predicted.sum(-1) == 200).all()
+    assert (drawn.right <= drawn.true).all()
+    # Right ones of the first class, and wrong ones of the second, are predicted first.
+    assert (drawn.predicted[:, 0] == drawn.right[:, 0] + 3 - drawn.right[:, 1]).all()
+    assert len(np.unique(drawn.right[:, 0])) > 5
 
 
 def test_drawn_rows_have_the_interval_of_their_mean():

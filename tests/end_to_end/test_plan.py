@@ -92,7 +92,8 @@ def test_says_the_disk_that_checkpoints_take(plan, tiny, tmp_path, inside):
 
 
 def test_warns_where_rate_and_batch_do_not_fit(plan):
-    reported = plan(n_gpus=4, train_batch_size=1, learning_rate=2e-4)
+    high = {"n_gpus": 4, "train_batch_size": 1, "learning_rate": 2e-4}
+    reported = plan(**high, optimizer="adamw")
     assert "above 0.0001 BERT often diverges" in reported["WARNING"]
     assert "4 towers make 4 times the batch" in reported["WARNING"]
     reported = plan(n_gpus=2, train_batch_size=1, gradient_accumulation_steps=2)
@@ -102,6 +103,17 @@ def test_warns_where_rate_and_batch_do_not_fit(plan):
     reported = plan(**scaled)["WARNING"]
     assert "--lr_scaling=sqrt loses more accuracy" in reported
     assert "--lr_scaling" not in plan(optimizer="adamw", **scaled).get("WARNING", "")
+
+
+def test_warns_of_steps_that_are_too_long(plan):
+    """As the training itself does; a head alone learns at such rates."""
+    high = {"learning_rate": 1e-4, "warmup_proportion": 1.0}
+    warned = plan(**high)["WARNING"]
+    assert "the largest update of --optimizer=adamw_google will equal AdamW's" in warned
+    assert "the warm-up never ends: lower --warmup_proportion" in warned
+    assert "above 0.0001" not in plan(**high | {"learning_rate": 2e-4})["WARNING"]
+    head = plan(learning_rate=1e-3, freeze="^bert/").get("WARNING", "")
+    assert "above 0.0001" not in head and "largest update" not in head
 
 
 def test_proposes_length_and_padding(plan):

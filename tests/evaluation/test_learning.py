@@ -37,7 +37,8 @@ def scores(value, *, metric="eval_accuracy", interval=None, baseline=0.8):
 def test_of_a_good_model_nothing_is_said():
     assert findings(scores(0.9), GOOD) == []
     assert findings(scores(0.9), None) == []
-    assert findings(scores(0.9), GOOD._replace(losses=FLAT)) == []  # went on
+    sure = scores(0.9, interval=(0.88, 0.92))
+    assert findings(sure, GOOD._replace(losses=FLAT)) == []  # went on
 
 
 def test_what_it_does_not_beat_is_named():
@@ -105,12 +106,17 @@ def test_one_answer_is_told_first():
 
 def test_any_score_may_show_that_it_learnt():
     """Of 1,000 rows 950 are "good": who finds the rest is wrong more often."""
-    low = scores(0.94, baseline=0.951)
+    low = scores(0.94, baseline=0.951, interval=(0.93, 0.95))
     high = scores(0.78, metric="macro_f1", baseline=0.49, interval=(0.7, 0.8))
     assert findings([*low, *high], GOOD) == []
     for found in (scores(0.78, interval=(0.5, 0.8)), scores(0.5), scores(0.7)):
         lines = findings([*low, *found], GOOD)
         assert lines[0].startswith("eval_accuracy 0.9400 is not better than naive")
+    # One without an interval, above its floor by luck, shows nothing.
+    lucky = scores(0.52, metric="auc", baseline=0.4)
+    assert findings([*lucky, *low], GOOD)[0] == lines[0]
+    assert "did not fall" in findings(lucky, GOOD._replace(losses=FLAT))[0]
+    assert findings(lucky, GOOD) == []
     # Naive Bayes learns nothing only if no score says otherwise.
     bad = scores(0.5, baseline=0.515)
     assert "learns nothing either" in findings([*bad, *bad], GOOD)[-1]
@@ -205,6 +211,15 @@ def test_what_to_try(changed, advice):
     assert asks == changed.get("from_weights", True)
     advised = lines[-1].count("--learning_rate=") + lines[-1].count("--optimizer=adamw")
     assert advised <= 2 and (not changed.get("trains_encoder", True)) <= (not advised)
+
+
+def test_a_scaled_rate_is_advised_as_its_flag_takes_it():
+    """--lr_scaling=linear on four towers: 5e-5 is 2e-4."""
+    own = GOOD._replace(optimizer="adamw", longest_step=None, rate=2e-4, rate_factor=4)
+    advice = "a lower --learning_rate than 5e-05: --learning_rate=1.25e-05, in another"
+    assert advice in findings(scores(0.5), own)[-1]
+    diverged = findings(scores(0.5), own._replace(rate=1e-4, rollbacks=1))[-1]
+    assert "a lower --learning_rate than 5e-05, at which it diverged" in diverged
 
 
 @pytest.mark.parametrize("optimizer", ["lamb", "adafactor", "lion"])

@@ -83,10 +83,11 @@ def test_best_metric_is_the_score_that_is_judged(said):
     assert not any("eval_accuracy" in line for line in judged), judged
 
 
-def test_a_loss_without_a_floor_is_not_judged_alone(said):
-    """Naive Bayes's is no floor: accuracy shows that nothing was learnt."""
+@pytest.mark.parametrize("metric", ["eval_loss", "auc"])
+def test_without_a_floor_or_without_an_interval_no_score_is_judged_alone(said, metric):
+    """Naive Bayes's loss is no floor; accuracy shows that nothing was learnt."""
     flags = {"learning_rate": 1e-9, "num_train_epochs": 1, "eval_steps": 5}
-    err, _ = said(best_metric="eval_loss", **flags)
+    err, _ = said(best_metric=metric, **flags)
     doubts = [line for line in " ".join(err.split()).split("WARNING") if "than" in line]
     assert any(line.startswith(" eval_accuracy 0.") for line in doubts), doubts
 

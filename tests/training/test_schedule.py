@@ -32,9 +32,9 @@ def test_steps_are_those_of_bert_ad(examples, batch, n_gpus, epochs, wanted):
 
 
 def test_rate_is_scaled_by_the_number_of_gpus():
-    assert schedule.scaled_rate(1e-4, 4, "none") == 1e-4
-    assert schedule.scaled_rate(1e-4, 4, "sqrt") == pytest.approx(2e-4)
-    assert schedule.scaled_rate(1e-4, 4, "linear") == pytest.approx(4e-4)
+    assert schedule.rate_factor(4, "none") == 1
+    assert schedule.rate_factor(4, "sqrt") == 2
+    assert schedule.rate_factor(4, "linear") == 4
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,16 @@ def test_the_longest_step_is_googles():
     found = schedule.longest_step(1e-3, steps, warmup=40)
     assert found == pytest.approx(longest, rel=1e-9)
     assert schedule.longest_step(1e-3, 0, warmup=0) == 0.0
+
+
+def test_steps_that_are_done_are_not_the_longest():
+    def of(done):
+        return schedule.longest_step(1e-4, 833, warmup=83, done=done)
+
+    assert of(0) > of(83) > of(200) > of(700) > of(832) > 0 == of(833)
+    assert schedule.longest_step(1e-4, 9000, warmup=0, done=8000) == pytest.approx(
+        1e-4 / 9, rel=0.01
+    )
 
 
 def test_first_rule_wins_and_all_names_are_covered():

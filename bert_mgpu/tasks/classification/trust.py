@@ -14,7 +14,6 @@ from bert_mgpu.core.task import Trust
 from bert_mgpu.tasks.classification import label_tables, metrics, ranking
 from bert_mgpu.tasks.classification.problem_type import ScoredRows
 
-_MOST_CELLS = 10_000  # of a confusion matrix that is resampled a thousand times
 _FEWEST = 20  # rows; one answer for fewer of them means little
 _NEARLY_ALL = 0.95
 _TOO_OFTEN = 1.1  # how many times as often an answer is given as it is true
@@ -34,17 +33,18 @@ def of_classes(
     # A model that finds rare classes may give fewer right answers than always the most
     # common one.
     judged = ["eval_accuracy", "macro_f1"]
-    if len(labels) ** 2 <= _MOST_CELLS:
-        counts = label_tables.confusion(truth, predicted, len(labels))
-        occurs = (counts.sum(0) + counts.sum(1)) > 0
-        found["macro_f1"] = intervals.of_confusion(
-            counts, lambda draws: macro_f1(draws, occurs)
-        )
-        if len(labels) == 2:
-            found["f1"] = intervals.of_confusion(counts, positive_f1)
     sizes, answers = (
         np.bincount(classes, minlength=len(labels)) for classes in (truth, predicted)
     )
+    occurs = sizes + answers > 0
+    found["macro_f1"] = intervals.of_classes(
+        truth,
+        predicted,
+        lambda draws: macro_f1(draws, occurs),
+        classes=len(labels),
+    )
+    if len(labels) == 2:
+        found["f1"] = intervals.of_classes(truth, predicted, positive_f1, classes=2)
     said = int(answers.argmax())
     line = _one_answer(labels[said], int(answers[said]), int(sizes[said]), rows=rows)
     return Trust(found, _floors(sizes, labels), one_answer=line, judged=judged)
@@ -109,24 +109,20 @@ def confidence_cells(
     return lines
 
 
-def _f1(counts: np.ndarray) -> np.ndarray:
-    """F1 of each class, NaN for those that do not occur: [T, C, C] -> [T, C]."""
-    both = counts.sum(-1) + counts.sum(-2)
-    right = 2 * np.diagonal(counts, axis1=-2, axis2=-1)
-    return np.where(both > 0, right / np.maximum(both, 1), np.nan)
+def _f1(drawn: intervals.Drawn) -> np.ndarray:
+    """F1 of each class, 0 for those that do not occur: [T, C]."""
+    both = drawn.predicted + drawn.true
+    return 2 * drawn.right / np.maximum(both, 1)
 
 
-def positive_f1(counts: np.ndarray) -> np.ndarray:
+def positive_f1(drawn: intervals.Drawn) -> np.ndarray:
     """F1 of the second class, as in scikit-learn; 0 if it does not occur: [T]."""
-    return np.nan_to_num(_f1(counts)[:, 1])
+    return _f1(drawn)[:, 1]
 
 
-def macro_f1(counts: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Macro F1, as in scikit-learn, over these classes: int [T, C, C] -> [T].
-
-    classes: bool [C].
-    """
-    return np.nan_to_num(_f1(counts))[:, classes].mean(-1)
+def macro_f1(drawn: intervals.Drawn, classes: np.ndarray) -> np.ndarray:
+    """Macro F1, as in scikit-learn, over these classes: bool [C] -> [T]."""
+    return _f1(drawn)[:, classes].mean(-1)
 
 
 def of_label_sets(
