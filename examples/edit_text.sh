@@ -6,8 +6,9 @@
 #   DATA=data/pairs MODEL=model OUT=out_pairs bash examples/edit_text.sh
 #
 # Your own DATA has train.tsv, dev.tsv and test.tsv with the columns context, source and
-# target; a task.json is put beside them. For everything else see docs/rewriting.md.
-# Arguments are more flags of the training, such as --precision=bfloat16.
+# target, in this order and below a line with these names; a task.json is put beside
+# them. For everything else see docs/rewriting.md. Arguments are more flags of the
+# training, such as --precision=bfloat16.
 set -euo pipefail
 DEMO=${DEMO:-demo}
 DATA=${DATA:-}               # generated unless given

@@ -82,6 +82,7 @@ CLASSIFIERS = (CLASSIFIER, TAGGER)  # those that have labels
 ONLY_OURS = {
     "crf/": ("conditional random field", "without --crf"),
     "segments/": ("attention over segments", "with --segment_pooling=mean or max"),
+    "cls/slot/": ("ranking by words", "with --ad_slot=unk or mask"),
 }
 _UNPOOLED = ("bert/embeddings/", "bert/encoder/")
 _POOLER = "bert/pooler/dense/kernel"

@@ -111,7 +111,7 @@ class FinetuneFlags(RunConfig):
         incomplete last batch is left out.
         """
         most = self.max_train_steps
-        if most is not None and "num_train_epochs" not in self.given:
+        if most == 0 or (most is not None and "num_train_epochs" not in self.given):
             return most
         steps = int(rows / batch * self.num_train_epochs)
         if steps < 1:

@@ -56,7 +56,7 @@ def of_classes(
         draws = rng.multinomial(true[own], counts / true[own], _DRAWS)  # [T, said]
         sums[1][:, said] += draws
         sums[0][:, own] = draws[:, said == own].sum(-1)
-    return _middle(score(Drawn(*sums, true)))
+    return _middle(score(Drawn(sums[0], sums[1], true)))
 
 
 def of_mean(values: np.ndarray) -> Interval:

@@ -18,16 +18,17 @@ from bert_mgpu.runs.run import Run
 def drop(run: Run, identity: dict[str, Any]) -> None:
     """Removes, in the first process, what could be mistaken for this training's.
 
-    That is nothing if this training resumes. Otherwise it is the evaluations during
-    training, whichever training made them, since metrics.jsonl begins anew, too; and
-    the weights in best/ and the link to a run in MLflow, if they belong to another
-    training. A best/ stays if its training came to its end, or if a flag points into
-    it. identity: of this training.
+    That is nothing if this training resumes. Otherwise it is the records of steps and
+    of evaluations during training, whichever training made them; and the weights in
+    best/ and the link to a run in MLflow, if they belong to another training. A best/
+    stays if its training came to its end, or if a flag points into it. identity: of
+    this training.
     """
     output_dir, config = run.output_dir, run.config
     if run.topology.group.rank > 0 or train_state.saved_steps(output_dir):
         return
-    (output_dir / run_files.EVALUATIONS).unlink(missing_ok=True)
+    for name in (run_files.EVALUATIONS, run_files.METRICS):
+        (output_dir / name).unlink(missing_ok=True)
     earlier, training = _made_by(output_dir), _training(output_dir)
     own = identity_lib.fingerprint(config, identity)
     if earlier is None or identity_lib.fingerprint(config, earlier) == own:

@@ -232,6 +232,7 @@ def _untrained(run: Run, state: TrainState, identity: dict[str, Any]) -> TrainSt
     if run.topology.group.rank == 0:
         run_json.write(run, identity)
         train_state.save(run.output_dir, state, run.config.keep_checkpoint_max)
+        run_json.note_time(run.output_dir, 0.0, ended=True)
     run.topology.group.all_gather(b"")  # no process reads them before they are saved
     say(f"saved, without a step of training: {train_state.stem(0)} in {run.output_dir}")
     return state

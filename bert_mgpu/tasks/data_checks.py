@@ -13,6 +13,9 @@ import numpy as np
 
 from bert_mgpu.core.rows import POSITIONS, Example, Features, Ragged
 
+# A note: slots of ads stand in the rows as they are read, as a row's longest run of
+# [UNK].
+SLOTS_AS_WORDS = "slots_as_words"
 _TRUNCATED, _UNKNOWN = 0.1, 0.02  # shares of rows, of tokens, above which to warn
 _MAX_LINES = 3  # line numbers that a warning names
 _BLOCK = 4096  # rows that are examined at a time
@@ -27,7 +30,6 @@ class CheckedSet(NamedTuple):
     unknown: int  # the id of [UNK]
     labelled: bool = True
     examples: Sequence[Example] = ()  # of the rows, where they are at hand
-    has_slots: bool = False  # the longest run of [UNK] in a row is the slot of an ad
 
     def locations(self, rows: np.ndarray) -> str:
         """file:line of the first few of these rows, and how many more lines there are.
@@ -63,9 +65,10 @@ class CheckedSet(NamedTuple):
     def unknown_share(self) -> float:
         """The share of [UNK] among all tokens except [CLS], [SEP] and slots of ads."""
         unknown = count = 0
+        has_slots = self.features.notes.get(SLOTS_AS_WORDS)
         for ids, is_text in self._tokens():
             is_unknown = ids.values == self.unknown
-            of_slots = _longest_runs(is_unknown, ids.offsets) if self.has_slots else 0
+            of_slots = _longest_runs(is_unknown, ids.offsets) if has_slots else 0
             count += int(np.sum(is_text) - np.sum(of_slots))
             unknown += int(np.sum(is_unknown) - np.sum(of_slots))
         return unknown / count if count else 0.0

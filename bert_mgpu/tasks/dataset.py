@@ -91,7 +91,7 @@ class TaskDataset:
     def warnings(self) -> list[str]:
         """A line for each likely mistake in rows that can be read."""
         sets: dict[str, data_checks.CheckedSet] = {}
-        unknown, slots = self.model.required_tokenizer.unk_id, self.files.has_slots
+        unknown = self.model.required_tokenizer.unk_id
         for split in self.needed:
             source = self._source(split)
             path = str(source.path)
@@ -99,7 +99,7 @@ class TaskDataset:
             if not (seen and split in self.predicted):  # dev stands in for test
                 features, _ = self.read(split, source)
                 rows = data_checks.CheckedSet(split, path, features, unknown=unknown)
-                sets[split] = rows._replace(labelled=source.labelled, has_slots=slots)
+                sets[split] = rows._replace(labelled=source.labelled)
         label_warnings = functools.partial(self.family.warnings, files=self.files)
         takes_more = self.config.max_seq_length < self.model.bert_config.longest
         return data_checks.warnings(sets, label_warnings, takes_more=takes_more)

@@ -244,7 +244,8 @@ def test_a_score_of_groups_needs_groups_of_both_labels(tiny, inside, tmp_path):
     [
         ("mask", "export_saved_model", "its graph does not look for slots"),
         ("words", "export_saved_model", "its graph does not look for slots"),
-        ("words", "export_hf", "transformers has no model that ranks by the words"),
+        ("words", "export_onnx", "its graph does not look for slots"),
+        ("words", "export_hf", "transformers has no model that ranks by words"),
     ],
 )
 def test_exports_that_cannot_do_it(
@@ -258,16 +259,29 @@ def test_exports_that_cannot_do_it(
     )
 
 
+def test_a_layer_that_words_do_not_have(ads, tiny, inside, tmp_path):
+    flags = {"do_train": True, "data_dir": ads, "ad_slot": "words"}
+    assert_refused(
+        inside(tiny.flags(tmp_path / "out", "ad", **flags, classifier_dropout=0.2)),
+        "--classifier_dropout with --ad_slot=words: there is no such layer",
+    )
+
+
 def test_a_model_without_words_is_told_to_learn_them_first(
     model, ads, tiny, inside, tmp_path
 ):
     flags = {"do_train": True, "data_dir": ads, "init_checkpoint": model[0] / "best"}
     args = tiny.flags(tmp_path / "out", "ad", **flags, ad_slot="words")
-    code, _, err = inside([*args, "--max_train_steps=1"])
+    code, _, err = inside([*args, "--max_train_steps=0", "--do_eval=true"])
     assert code == 0, err
     assert "a random masked-word head, by which --ad_slot=words" in " ".join(
         err.split()
     )
+    # Untrained, it ranks by what it weighed the words with at its start.
+    kept = google_read.read(tmp_path / "out")["cls/slot/word_bias"]
+    assert kept.std() > 0.1 and kept.min() == pytest.approx(np.log(1e-9))
+    scores = result_files.read_evaluation(tmp_path / "out" / "eval_results.txt")
+    assert {*NAMES} <= {*scores}
 
 
 def test_a_group_is_in_one_part_of_dev_share(tiny, inside, tmp_path):

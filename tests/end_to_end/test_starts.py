@@ -191,10 +191,14 @@ def test_export_is_what_was_trained(tiny, tmp_path, inside):
 def test_without_a_step_the_first_weights_are_the_model(tiny, tmp_path, inside):
     """It is evaluated and used like a trained one, and may be trained later."""
     out, used = tmp_path / "out", {"do_eval": True, "do_predict": True}
-    code, _, err = inside(short(tiny, out, **used))
+    out.mkdir()
+    (out / "metrics.jsonl").write_text('{"step": 1, "loss": 0.5}\n')
+    code, _, err = inside(short(tiny, out, num_train_epochs=0.01, **used))
     assert code == 0, err
     assert f"saved, without a step of training: model.ckpt-0 in {out}" in err
     assert "loss did not fall" not in err
+    assert "ended" in json.loads((out / "run.json").read_text())["training"]
+    assert not (out / "metrics.jsonl").exists()  # of an earlier training
     before = (out / "predict.txt").read_bytes()
     code, _, err = inside(tiny.flags(out, do_predict=True))
     assert code == 0, err

@@ -219,6 +219,19 @@ def test_what_has_no_place_is_said(google, call, tmp_path):
     assert "the model has no pooler" in out and "wrote 37 weights" in out
 
 
+def test_a_ranker_by_words_stays_one(google, call, tmp_path):
+    """transformers has none."""
+    own = {"cls/slot/word_bias": (len(VOCAB),), "cls/slot/output_bias": ()}
+    folder, weights = google(HEADS | own)
+    assert_done(call(init_checkpoint=folder, export_google=tmp_path / "back"))
+    actual = google_read.read(tmp_path / "back")
+    for name in own:
+        assert np.array_equal(actual[name], weights[name]), name
+    code, _, err = call(init_checkpoint=folder, export_hf=tmp_path / "hf")
+    assert code == 2 and "transformers has no ranking by words" in err
+    assert "train with --ad_slot=unk or mask" in err
+
+
 def test_what_tags_and_writes_words_is_refused(google, call, tmp_path):
     folder, _ = google(HEADS | LABELS, pooler=False)
     code, _, err = call(init_checkpoint=folder, export_hf=tmp_path / "hf")

@@ -131,7 +131,6 @@ def _report(config: TaskDataConfig) -> None:
             unknown=known.unk_id if known else _NO_ID,
             labelled=read.labelled,
             examples=read.examples,
-            has_slots=files.has_slots,
         )
         for read in sets
         if read.examples

@@ -92,6 +92,11 @@ class ClassificationFamily(Family):
                 f" row{'s' * (count > 1)}, whose phrases are ordered by chance: raise"
                 " it"
             )
+        if count := features.notes.get(slot_words.STRANGE_PHRASES):
+            yield (
+                f"{count} row{'s' * (count > 1)} whose phrase has no word of the"
+                " vocabulary: ranked last"
+            )
 
     def resolve_labels(
         self,
@@ -176,6 +181,7 @@ class ClassificationFamily(Family):
         )
         if isinstance(task, slot_words.SlotRanking) and config.do_train:
             task.training_rows, _ = data.read("train")
+            task.unknown_id = model.required_tokenizer.unk_id
         return task
 
     def training_key(self, config: FinetuneConfig, key: str, features: Features) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from bert_mgpu.config.classification import UNKNOWN
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.rows import Example, Features
-from bert_mgpu.tasks import row_groups
+from bert_mgpu.tasks import data_checks, row_groups
 from bert_mgpu.tasks.classification import groups, ranking, rows, slot_words
 from bert_mgpu.tasks.classification.problem_types import PROBLEM_TYPES
 from bert_mgpu.tasks.files import TaskFiles
@@ -30,7 +31,9 @@ def features(
         return found
     unread, notes = ranking.with_groups(found, keys), found.notes
     if files.has_slots:
-        notes = notes | {LOST_SLOTS: groups.lost_slots(found, examples, tokenizer)}
+        lost = groups.lost_slots(found, examples, tokenizer)
+        as_words = config.ad_slot == UNKNOWN
+        notes = notes | {LOST_SLOTS: lost, data_checks.SLOTS_AS_WORDS: as_words}
     return dataclasses.replace(found, unread=unread, notes=notes)
 
 

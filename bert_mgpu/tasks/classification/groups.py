@@ -64,16 +64,17 @@ def check_flags(config: FinetuneConfig, files: TaskFiles) -> None:
         raise UserError(
             f"{asked}: {files.name} has no slots, only the task ad has: leave it out"
         )
-    if files.has_slots and config.export_saved_model:
-        raise UserError(
-            f"--export_saved_model with {asked}: its graph does not look for slots:"
-            " leave one of them out"
-        )
-    if by_words(config, files) and config.export_hf:
-        raise UserError(
-            f"--export_hf with {asked}: transformers has no model that ranks by the"
-            " words of a slot: leave one of them out"
-        )
+    words = by_words(config, files)
+    graph = "its graph does not look for slots"
+    refused = [
+        ("export_saved_model", files.has_slots, graph),
+        ("export_onnx", words, graph),
+        ("export_hf", words, "transformers has no model that ranks by words"),
+        ("classifier_dropout", words, "there is no such layer, so it does nothing"),
+    ]
+    for name, is_refused, why in refused:
+        if is_refused and name in config.given and getattr(config, name) is not None:
+            raise UserError(f"--{name} with {asked}: {why}: leave one of them out")
 
 
 def check_rows(files: TaskFiles, path: Any, examples: Sequence[Example]) -> None:

@@ -27,6 +27,7 @@ from bert_mgpu.text import ad_slots, truncation
 from bert_mgpu.text.pair_rows import PairRows
 from bert_mgpu.text.tokenization import Tokenizer
 
+STRANGE_PHRASES = "strange_phrases"  # a note: rows whose phrase has no known word
 _IDS = "masked_lm_ids"
 _SAMPLE, _BLOCK = 256, 32  # rows by which words are weighed, and of a pass
 _NEW_HEAD_WARNING = (
@@ -46,14 +47,18 @@ def featurise(
 ) -> Features:
     """Rows [CLS] ad [SEP]; an ad without a slot has no masks.
 
-    cut: `how` and `head_tokens` of `truncation.truncate`. Of a slot that is cut, some
-    masks are left, with their tokens.
+    Of a slot that is cut, some masks are left, with their tokens. Words that the
+    vocabulary lacks have a mask, but are no targets, unless a phrase has no others.
+
+    cut: `how` and `head_tokens` of `truncation.truncate`.
     """
-    phrases = tokenizer.batch_ids([example.text_a for example in examples])
+    unknown = tokenizer.unk_id
+    found = tokenizer.batch_ids([example.text_a for example in examples])
+    phrases = [found.row(index).tolist() or [unknown] for index in range(len(examples))]
     ads = ad_slots.masked_ids(
         [example.text_b or "" for example in examples],
         tokenizer,
-        counts=phrases.lengths.tolist(),
+        counts=[*map(len, phrases)],
     )
     rows, positions, words = [], [], []
     for index in range(len(examples)):
@@ -61,9 +66,11 @@ def featurise(
         is_mask = ad == tokenizer.mask_id
         targets = np.zeros_like(ad)
         # A segment that occurs twice has two slots, of the same phrase.
-        targets[is_mask] = np.resize(phrases.row(index), is_mask.sum())
+        targets[is_mask] = np.resize(phrases[index], is_mask.sum())
         kept = truncation.truncate(range(len(ad)), max_seq_length - 2, **cut)
         places = np.flatnonzero(is_mask[kept])
+        known = places[targets[kept][places] != unknown]
+        places = known if len(known) else places[:1]
         positions.append((places + 1).tolist())  # behind [CLS]
         words.append(targets[kept][places].tolist())
         rows.append([tokenizer.cls_id, *ad[kept].tolist(), tokenizer.sep_id])
@@ -75,7 +82,10 @@ def featurise(
         PairRows(columns, ads.lengths + 2), examples, labels, longest=max_seq_length
     )
     own = {POSITIONS: Ragged.from_rows(positions), _IDS: Ragged.from_rows(words)}
-    return dataclasses.replace(features, targets=own)
+    strange = sum(row == [unknown] for row in words)
+    return dataclasses.replace(
+        features, targets=own, notes=features.notes | {STRANGE_PHRASES: strange}
+    )
 
 
 class SlotRanking(Classification):
@@ -83,6 +93,7 @@ class SlotRanking(Classification):
 
     new_head_warnings = {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
     training_rows: Features | None = None  # of which `first_values` takes a sample
+    unknown_id: int | None = None  # of [UNK]
 
     def param_specs(self) -> params_lib.Specs:
         specs = params_lib.bert_specs(self._config, pooled=False)
@@ -96,13 +107,18 @@ class SlotRanking(Classification):
 
         The model itself tells how probable words are, which differs from how often they
         occur: with their shares among the phrases, its hit@1 was three points lower.
+        [UNK], the target of phrases without a known word, begins with so low a value
+        that they come last: how probable it is says nothing about them.
         """
         if heads.WORD_BIAS not in new or self.training_rows is None:
             return {}
         right = 1.0 + np.bincount(self.training_rows.dense["label_ids"], minlength=2)
         shares = self._mean_probabilities(params, self.training_rows)
+        bias = -np.log(shares + heads.LEAST).astype(np.float32)
+        if self.unknown_id is not None:
+            bias[self.unknown_id] = np.log(heads.LEAST)
         return {
-            heads.WORD_BIAS: -np.log(shares + heads.LEAST).astype(np.float32),
+            heads.WORD_BIAS: bias,
             heads.SLOT_BIAS: np.log(right[1] / right[0]).astype(np.float32),
         }
 

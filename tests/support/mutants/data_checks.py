@@ -20,7 +20,7 @@ MUTANTS: list[Mutant] = [
            "[*dict.fromkeys(lines.tolist())]", "lines.tolist()",
            "tasks/classification/test_data_checks.py named_once"),
     Mutant("an ad's slot counts as unknown words", "tasks/data_checks.py",
-           "_longest_runs(is_unknown, ids.offsets) if self.has_slots else 0", "0",
+           "_longest_runs(is_unknown, ids.offsets) if has_slots else 0", "0",
            "tasks/classification/test_data_checks.py slot_of_an_ad"),
     Mutant("an empty context is a context", "tasks/span_qa/question_checks.py",
            '("with an empty context", tokens.sizes)',

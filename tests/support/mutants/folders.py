@@ -45,7 +45,7 @@ MUTANTS: list[Mutant] = [
            "    if earlier is None or identity_lib.fingerprint(config, earlier) == own:\n",
            "    if earlier is None:\n", _LEFT),
     Mutant("evaluations of a training that saved nothing stay", "runs/leftovers.py",
-           "    (output_dir / run_files.EVALUATIONS).unlink(missing_ok=True)\n", "", _LEFT),
+           "for name in (run_files.EVALUATIONS, run_files.METRICS):", "for name in ():", _LEFT),
     Mutant("a resume takes another sample", "runs/identity.py",
            '        new = {_SAMPLED_BY: new["seed"]} | new\n', "        pass\n",
            "runs/test_identity.py sample"),
@@ -67,6 +67,9 @@ MUTANTS: list[Mutant] = [
            "            run_json.keep_settings(\n                config, task.score_settings, data.task,"
            " output_dir=run.output_dir\n            )\n", "            pass\n",
            f"{_KEPT} threshold"),
+    Mutant("what no step trained has not ended", "runs/train.py",
+           "run_json.note_time(run.output_dir, 0.0, ended=True)", "pass",
+           "end_to_end/test_starts.py without_a_step"),
     Mutant("weights that no step trained are not kept", "runs/train.py",
            "if plan.steps == state.step == 0:", "if False:",
            "end_to_end/test_starts.py without_a_step"),

@@ -177,7 +177,8 @@ def test_the_slot_of_an_ad_is_not_unknown(words):
     )
     one = data_checks.CheckedSet("train", "train.tsv", features, unknown=words.unk_id)
     assert one.unknown_share == pytest.approx(6 / 12)
-    assert one._replace(has_slots=True).unknown_share == pytest.approx(1 / 7)
+    features.notes[data_checks.SLOTS_AS_WORDS] = True
+    assert one.unknown_share == pytest.approx(1 / 7)
 
 
 def test_the_share_of_unknown_tokens_of_segments(words):

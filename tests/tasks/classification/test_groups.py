@@ -10,6 +10,7 @@ from bert_mgpu.tasks.classification import groups
 from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.classification.family import FAMILY
 from bert_mgpu.tasks.classification.features import LOST_SLOTS
+from bert_mgpu.tasks.data_checks import CheckedSet
 from bert_mgpu.text.tokenization import Tokenizer
 
 AD = BUILTIN["ad"]
@@ -83,6 +84,27 @@ def test_ranked_by_words_a_slot_may_be_longer_than_the_row(tmp_path):
     assert features.notes[LOST_SLOTS] == 1  # the last has none
     *_, line = FAMILY.remarks(features)
     assert "cuts off the slot of 1 row, whose phrases are ordered by chance" in line
+    strange = [
+        Example("", phrase, "好，““", label=None) for phrase in ("ab", "", "好a")
+    ]
+    features = FAMILY.features(strange, Tokenizer(path), AD, config=config)
+    assert features.notes[LOST_SLOTS] == 0
+    *_, line = FAMILY.remarks(features)
+    assert line == "2 rows whose phrase has no word of the vocabulary: ranked last"
+
+
+@pytest.mark.parametrize(
+    ("ad_slot", "share"), [("unk", 3 / 7), ("mask", 3 / 9), ("words", 2 / 7)]
+)
+def test_the_share_of_unknown_words_is_without_the_slot(tmp_path, ad_slot, share):
+    """Of 好 x x，““ and 好好 x: as [UNK], two [MASK], or three and no phrase."""
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n好\n，\n")
+    config, tokenizer = FinetuneConfig(ad_slot=ad_slot), Tokenizer(path)
+    rows = [Example("", "好好x", "好x x，““", label=None)]
+    features = FAMILY.features(rows, tokenizer, AD, config=config)
+    found = CheckedSet("train", "x", features, unknown=tokenizer.unk_id)
+    assert found.unknown_share == pytest.approx(share)
 
 
 def test_rows_of_a_file_that_are_all_alone():

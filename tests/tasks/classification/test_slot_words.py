@@ -33,6 +33,8 @@ ROWS = (
     ("", "f ，““。", "1"),  # a phrase without tokens
     ("e f g", "a b c d e f g h ，““““““。", "0"),
     ("g", "h [MASK] ，““。", "1"),  # of words, not of a slot
+    ("a x b", "c ，““““““。", "0"),  # a word that the vocabulary lacks
+    ("x y", "c ，““““。", "1"),  # nothing but such words
 )
 
 
@@ -66,11 +68,14 @@ def test_a_row_is_the_ad_with_a_mask_for_each_token_of_the_phrase(tokenizer):
         "[CLS] c ， <a> <b> 。 d [SEP]",
         "[CLS] <sun> <##s> ， c ， [UNK] [UNK] [UNK] 。 <sun> <##s> [SEP]",
         "[CLS] [UNK] [UNK] ， e [SEP]",
-        "[CLS] f ， 。 [SEP]",
+        "[CLS] f ， <[UNK]> 。 [SEP]",
         "[CLS] a b c d e f g h ， <e> <f> <g> 。 [SEP]",
         "[CLS] h [ mask ] ， <g> 。 [SEP]",
+        "[CLS] c ， <a> [MASK] <b> 。 [SEP]",
+        "[CLS] c ， <[UNK]> [MASK] 。 [SEP]",
     ]
-    assert features.dense["label_ids"].tolist() == [1, 0, 0, 1, 0, 1]
+    assert features.dense["label_ids"].tolist() == [1, 0, 0, 1, 0, 1, 0, 1]
+    assert features.notes[slot_words.STRANGE_PHRASES] == 2
     assert not features.ragged["segment_ids"].values.any()
     assert features.notes["truncated"] == 0
 
@@ -94,7 +99,7 @@ def test_what_is_cut_takes_its_words_along(tokenizer, how, wanted):
 def first_params(tokenizer, seed=3):
     """Those of a new run on ROWS."""
     task = slot_words.SlotRanking("ad", CONFIG, LABELS, max_seq_length=32)
-    task.training_rows = featurise(tokenizer)
+    task.training_rows, task.unknown_id = featurise(tokenizer), tokenizer.unk_id
     params = params_lib.initialize(task.param_specs(), 0.5, seed)
     return params | task.first_values(params, {heads.WORD_BIAS, heads.SLOT_BIAS})
 
@@ -113,16 +118,18 @@ def shares_at_masks(features, row, params):
 def test_words_begin_with_their_mean_probability_in_slots(tokenizer, monkeypatch):
     features = featurise(tokenizer)
     params = first_params(tokenizer)
-    masked = [shares_at_masks(features, row, params) for row in (0, 1, 4, 5)]
-    assert [len(shares) for shares in masked] == [2, 4, 3, 1]
+    masked = [shares_at_masks(features, row, params) for row in (0, 1, 3, 4, 5, 6, 7)]
+    assert [len(shares) for shares in masked] == [2, 4, 1, 3, 1, 2, 1]
     wanted = -np.log(np.concatenate(masked).mean(0))
+    wanted[tokenizer.unk_id] = np.log(1e-9)  # so that it comes last
     np.testing.assert_allclose(params[heads.WORD_BIAS], wanted, atol=1e-5)
-    assert params[heads.SLOT_BIAS] == pytest.approx(np.log(4 / 4))
+    assert params[heads.SLOT_BIAS] == pytest.approx(np.log(5 / 5))
     monkeypatch.setattr(slot_words, "_BLOCK", 3)
     again = first_params(tokenizer)
     np.testing.assert_allclose(again[heads.WORD_BIAS], wanted, atol=1e-5)
     monkeypatch.setattr(slot_words, "_SAMPLE", 2)  # the first and the last
-    two = -np.log(np.concatenate([masked[0], masked[3]]).mean(0))
+    two = -np.log(np.concatenate([masked[0], masked[-1]]).mean(0))
+    two[tokenizer.unk_id] = np.log(1e-9)
     found = first_params(tokenizer)[heads.WORD_BIAS]
     np.testing.assert_allclose(found, two, atol=1e-5)
 
@@ -136,7 +143,7 @@ def test_a_trained_ranker_keeps_what_it_knows(tokenizer):
 
 def test_words_are_equal_where_no_row_has_a_slot(tokenizer):
     task = slot_words.SlotRanking("ad", CONFIG, LABELS, max_seq_length=32)
-    task.training_rows = featurise(tokenizer, ROWS[2:4])
+    task.training_rows = featurise(tokenizer, ROWS[2:3])
     params = params_lib.initialize(task.param_specs(), 0.5, 3)
     found = task.first_values(params, {heads.WORD_BIAS})
     np.testing.assert_allclose(found[heads.WORD_BIAS], 0, atol=1e-6)
@@ -169,6 +176,8 @@ def test_the_logit_is_the_mean_gain_of_the_phrases_words(tokenizer):
     assert not found[:, 0].any()
     for row, (phrase, _, _) in enumerate(ROWS):
         shares, ids = shares_at_masks(features, row, params), tokenizer.ids(phrase)
+        unknown = tokenizer.unk_id
+        ids = [one for one in ids if one != unknown] or [unknown]
         wanted = -0.7
         if len(shares) and ids:
             gains = [
@@ -199,7 +208,7 @@ def test_packing_and_padding_change_no_logit_and_no_gradient(tokenizer):
 
 
 def test_rows_without_any_slot_have_the_log_odds_of_the_labels(tokenizer):
-    features, params = featurise(tokenizer, ROWS[2:4]), first_params(tokenizer)
+    features, params = featurise(tokenizer, [ROWS[2]] * 2), first_params(tokenizer)
     placement = packing.one_per_row(np.arange(2), 1, 32)  # no place for targets
     found = logits(features, placement, params | {heads.SLOT_BIAS: np.float32(0.3)})
     np.testing.assert_allclose(found, [[0, 0.3]] * 2, atol=1e-7)
