@@ -17,7 +17,6 @@ from bert_mgpu.core import terminal
 
 _STYLE = pathlib.Path(__file__).with_name("page.css")
 _SHOWN = "\n\t"  # control characters that stay
-_FULL = 85  # per cent of a row, above which a cell is too dark for dark letters
 
 DOCTYPE = "<!doctype html>"
 
@@ -81,7 +80,7 @@ def matrix(
             text: object = f"{count:,}" if count else ""
             if anchor := anchors.get((row, column)):
                 text = Link(str(text), anchor)
-            kind = "n" + " right" * (row == column) + " full" * (share > _FULL)
+            kind = "n" + " right" * (row == column)
             style = f'style="--share: {share:.0f}"'
             cells.append(f'<td class="{kind}" {style}>{escaped(text)}</td>')
         lines.append(f"<tr><th>{escaped(label)}</th>{''.join(cells)}</tr>")

@@ -46,7 +46,7 @@ def trains_encoder(run: Run) -> bool:
 
 def rate_warnings(run: Run, plan: loop.TrainingPlan, done: int) -> list[str]:
     """What may go wrong with the rates of the steps that are left."""
-    found = [rate_warning(run.config, plan, trains_encoder(run), done)]
+    found = [rate_warning(run.config, plan, trains_encoder(run), done=done)]
     if plan.warmup >= plan.steps:
         lower = f"lower --{run.config.warmup_flag}"
         found.append(f"WARNING: the warm-up never ends: {lower}")
@@ -54,7 +54,7 @@ def rate_warnings(run: Run, plan: loop.TrainingPlan, done: int) -> list[str]:
 
 
 def rate_warning(
-    config: RunConfig, plan: loop.TrainingPlan, trains_encoder: bool, done: int = 0
+    config: RunConfig, plan: loop.TrainingPlan, trains_encoder: bool, *, done: int = 0
 ) -> str | None:
     """A warning if adamw_google will make steps that are too long, else None.
 

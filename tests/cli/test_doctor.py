@@ -194,7 +194,7 @@ def test_data_without_a_model(tmp_path, capfd):
     out, err = capfd.readouterr()
     assert err == ""
     assert re.search(r"^rows +36$", out, re.MULTILINE)
-    assert re.search(r"^words per example, 100 % have at most +\d+$", out, re.MULTILINE)
+    assert re.search(r"^100 % have at most \(words\) +\d+$", out, re.MULTILINE)
     assert re.search(r"^0 no +18$", out, re.MULTILINE)
     assert "with the text of an earlier row and another label" in out
     assert "pass --init_checkpoint, or\n--vocab_file" in out

@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import re
 import types
 
@@ -78,7 +79,7 @@ def test_words_are_counted_without_special_tokens(doctor, tmp_path):
     def longest(*flags):
         _, out = doctor(*flags, train=rows)
         (line,) = [line for line in out.splitlines() if "100 % have" in line]
-        assert "words per example" in line
+        assert "have at most (words)" in line
         return line.split()[-1]
 
     assert longest() == "14"
@@ -264,6 +265,18 @@ def test_the_page_has_what_is_printed(doctor, tmp_path):
     assert train.read_bytes() == before
 
 
+def test_the_page_is_the_same_whatever_the_terminal(doctor, tmp_path, monkeypatch):
+    pages = []
+    for columns in (40, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        path = tmp_path / "page.html"
+        code, out = doctor(f"--html={path}", train=[f"{LONG} {LONG}\ta", *sound(9)])
+        assert code == 0, out
+        assert ("from its f..\n" in out) == (columns == 40)
+        pages.append(path.read_text(encoding="utf-8"))
+    assert pages[0] == pages[1] and "100 % have at most (words)" in pages[0]
+
+
 def test_a_page_is_written_of_rows_that_cannot_be_read(doctor, tmp_path):
     page = tmp_path / "page.html"
     code, out = doctor(f"--html={page}", train=[*sound(9), "no label"])
@@ -274,14 +287,23 @@ def test_a_page_is_written_of_rows_that_cannot_be_read(doctor, tmp_path):
 def test_a_page_that_cannot_be_written_is_told_of_first(doctor, tmp_path):
     (tmp_path / "file").write_text("x")
     code, out = doctor(f"--html={tmp_path}/file/page.html", train=sound(9))
-    assert code == 2 and "per example" not in out and f"{tmp_path}/file" in out
+    assert code == 2 and "have at most" not in out and f"{tmp_path}/file" in out
 
 
 def test_a_folder_and_the_page_of_a_run_are_no_page_of_the_doctor(doctor, tmp_path):
     report = tmp_path / "report.html"
     report.write_text(html_lib.page("A run", top="", sections=[]))
     before = report.read_bytes()
-    for path, said in [(tmp_path, "a folder: "), (report, "exists and is no page of ")]:
+    pipe, link = tmp_path / "pipe", tmp_path / "link.html"
+    os.mkfifo(pipe)
+    link.symlink_to(report)
+    for path, said in [
+        (tmp_path, "a folder: "),
+        (report, "exists and is no page of "),
+        (pipe, "a link, a pipe or a device: "),
+        (link, "a link, a pipe or a device: "),
+    ]:
         code, out = doctor(f"--html={path}", train=sound(9))
         assert code == 2 and f"error: --html={path}: {said}" in out
         assert out.count("\n") == 1 and report.read_bytes() == before
+    assert pipe.is_fifo() and link.is_symlink()

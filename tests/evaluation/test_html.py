@@ -31,7 +31,7 @@ def test_a_matrix_has_links_and_shares():
     labels = ["<a>", "好"]
     found = html.matrix(np.array([[9, 1], [0, 0]]), labels, {(0, 1): "x-0-1"})
     assert "<th>&lt;a&gt;</th>" in found and found.count("好") == 2
-    assert '<td class="n right full" style="--share: 90">9</td>' in found
+    assert '<td class="n right" style="--share: 90">9</td>' in found
     link = '<a href="#x-0-1">1</a>'
     assert f'<td class="n" style="--share: 10">{link}</td>' in found
     assert '<td class="n right" style="--share: 0"></td>' in found

@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bert_mgpu.core import files, terminal
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.evaluation import html
 
+_PAGE = 120  # columns of a text that a terminal may have to cut
 # A page begins with this, by which a later check knows that it may replace it.
 _MARK = f"{html.DOCTYPE}\n<!-- bert_mgpu doctor data -->"
 
 
 def check_page(path: pathlib.Path) -> None:
-    """Raises UserError for a folder, and for a file that is no page of the doctor."""
+    """Raises UserError where there is anything but an earlier page of the doctor."""
     if os.path.isdir(path):
         raise UserError(f"--html={path}: a folder: pass the name of a file")
-    if os.path.isfile(path) and path.stat().st_size:
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise UserError(
+            f"--html={path}: a link, a pipe or a device: pass the name of a file"
+        )
+    if path.is_file() and path.stat().st_size:
         with path.open("rb") as file:
             if file.read(len(_MARK)).decode("latin-1") != _MARK:
                 raise UserError(
@@ -42,6 +47,10 @@ class Findings:
         """
         print(f"\n{text}" if self._sections else text)
         self._sections.append((title, html.lines(text) if page is None else page))
+
+    def draw(self, title: str, text: Callable[[int], str], columns: int) -> None:
+        """`show` of a text for so many columns; on the page it may be wider."""
+        self.show(title, text(columns), html.lines(text(_PAGE)))
 
     def list_problems(self, lines: Sequence[str], looked_for: Sequence[str]) -> None:
         """Prints what is wrong with the rows, or that nothing is."""

@@ -65,7 +65,7 @@ _NO_MODEL = (
     " --vocab_file"
 )
 _NUMBER_WIDTH = 12  # terminal columns
-_SIZE_WIDTH = len("words per example, 100..")  # which distinguishes sizes
+_SIZE_WIDTH = len("100 % have at most..")  # which distinguishes sizes
 
 
 def main(argv: Sequence[str]) -> int:
@@ -138,9 +138,11 @@ def _report(config: TaskDataConfig) -> None:
     findings = Findings()
     if checked:
         columns = terminal.columns_of(sys.stdout)
-        findings.show("first rows", first_rows.shown(sets, columns))
+        rows = functools.partial(first_rows.shown, sets)
+        findings.draw("first rows", rows, columns)
         length = config.length_in_words if known else None
-        findings.show("sizes", _sizes([*checked.values()], length))
+        sizes = functools.partial(_sizes, [*checked.values()], length)
+        findings.draw("sizes", sizes, terminal.narrow(sys.stdout))
     with_labels = [each for each in checked.values() if each.labelled]
     for table in family.tables(with_labels, files) if checked else ():
         findings.show("labels", table)
@@ -243,7 +245,7 @@ def _texts(example: Example) -> Iterator[str]:
     return (part for part in parts if isinstance(part, str))
 
 
-def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
+def _sizes(sets: Sequence[CheckedSet], longest: str | None, columns: int) -> str:
     """A table of rows, lengths, truncation and repeats, with a column for each set.
 
     longest: the maximum length in tokens; None if tokens are words.
@@ -258,7 +260,7 @@ def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
     for percent in percentiles[0]:
         values = [str(each[percent]) for each in percentiles]
         what = "tokens" if longest else "words"
-        lines.append([f"{what} per example, {percent} % have at most", *values])
+        lines.append([f"{percent} % have at most ({what})", *values])
     if longest:
         truncated = [each.notes["truncated"] / each.notes["rows"] for each in features]
         name = f"truncated at {longest} tokens"
@@ -268,7 +270,6 @@ def _sizes(sets: Sequence[CheckedSet], longest: str | None) -> str:
     repeats = [data_checks.count_repeated(each) for each in sets]
     lines.append(["repeated texts", *map(str, repeats)])
     widths = [_NUMBER_WIDTH] * len(sets)
-    columns = terminal.narrow(sys.stdout)
     return terminal.align(lines, widths, columns, least=_SIZE_WIDTH)
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.core import hashing
+from bert_mgpu.core import hashing, units
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Example
 from bert_mgpu.tasks.data_checks import LabelIssue, LabelIssues
 
@@ -24,6 +25,9 @@ _FEW = 2 * FOLDS  # texts; a label with fewer is neither learnt nor doubted
 _LONGEST_GRAM, _MOST_GRAMS = 4, 50_000  # characters; different n-grams
 _READ = 1000  # characters of a text that are read
 _DECAY, _EPOCHS, _SEED = 1e-4, 20, 0
+# Seconds of a step for each n-gram of a text and label, on AMD EPYC; from how many
+# seconds on a line says so.
+_STEP, _LONG = 2.5e-9, 10.0
 
 
 def find(examples: Sequence[Example]) -> LabelIssues:
@@ -87,14 +91,18 @@ def out_of_fold(examples: Sequence[Example], truth: np.ndarray) -> np.ndarray:
     from sklearn.linear_model import SGDClassifier
     from sklearn.model_selection import StratifiedKFold
 
-    matrix = _matrix(examples)
+    matrix, labels = _matrix(examples), int(truth.max()) + 1
+    seconds = _STEP * (FOLDS - 1) * _EPOCHS * labels * matrix.nnz
+    if seconds >= _LONG:
+        texts = f"{len(truth)} texts and {labels} labels"
+        fact("labels", f"{texts}: to check them takes {units.duration_text(seconds)}")
     keys = _keys(examples)
     _, first, text = np.unique(keys, return_index=True, return_inverse=True)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=_SEED)
     fold = np.empty(len(first), np.int64)  # of each text
     for number, (_, held) in enumerate(folds.split(first, truth[first])):
         fold[held] = number
-    probabilities = np.zeros((len(truth), int(truth.max()) + 1))
+    probabilities = np.zeros((len(truth), labels))
     for number in range(FOLDS):
         held = fold[text] == number
         model = SGDClassifier(

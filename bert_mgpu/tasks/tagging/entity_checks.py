@@ -35,7 +35,7 @@ def tables(sets: Sequence[CheckedSet], tags: Sequence[str]) -> list[str]:
     ):
         facts.append([name, *map(str, values)])
     for percent in (50, 90, 100):
-        name = f"characters per entity, {percent} % have at most"
+        name = f"{percent} % have at most (characters per entity)"
         facts.append([name, *(_length(checked, percent) for checked in sets)])
     widths = [_NUMBER_WIDTH] * len(sets)
     return [terminal.align(table, widths) for table in (lines, facts)]

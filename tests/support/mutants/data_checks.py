@@ -185,5 +185,13 @@ MUTANTS: list[Mutant] = [
     Mutant("the doctor's page lacks the last table", "cli/doctor/findings.py",
            "sections=self._sections)", "sections=self._sections[:-1])",
            f"{_DOCTOR_TEST} page"),
+    Mutant("the doctor's page is cut as the terminal is", "cli/doctor/findings.py",
+           "html.lines(text(_PAGE))", "html.lines(text(columns))",
+           f"{_DOCTOR_TEST} whatever_the_terminal"),
+    Mutant("the doctor's page replaces a pipe", "cli/doctor/findings.py",
+           "path.is_symlink() or not path.is_file()", "path.is_symlink()",
+           f"{_DOCTOR_TEST} no_page"),
+    Mutant("what takes long is not said", _WRONG,
+           "if seconds >= _LONG:", "if False:", f"{_WRONG_TEST} takes_long"),
 ]
 # fmt: on

@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 
 from bert_mgpu.core.rows import Example
@@ -67,6 +68,17 @@ def test_labels_of_few_rows_are_left_out():
     actual = wrong_labels.find([*examples(90), *odd])
     assert actual.rows == 90 and all(doubt.row < 90 for doubt in actual.found)
     assert wrong_labels.find(odd).rows == 0
+
+
+def test_what_takes_long_is_said_before(monkeypatch):
+    said = []
+    monkeypatch.setattr(wrong_labels, "fact", lambda *words: said.append(words))
+    wrong_labels.find(examples(60))
+    assert said == []
+    monkeypatch.setattr(wrong_labels, "_STEP", 1.0)
+    monkeypatch.setattr(wrong_labels, "_matrix", lambda _: sparse.eye(60, format="csr"))
+    wrong_labels.find(examples(60))  # 60 values x 3 labels x 4 folds x 20 epochs
+    assert said == [("labels", "60 texts and 3 labels: to check them takes 4.0 hours")]
 
 
 def test_no_row_is_seen_by_the_model_that_answers_it(monkeypatch):

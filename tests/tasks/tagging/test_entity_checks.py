@@ -67,7 +67,7 @@ def test_tables(checked):
     assert values["rows without an entity"] == "1"
     assert values["rows of several windows"] == "1"
     assert values["entities that no tokens fit"] == "1"
-    assert values["characters per entity, 100 % have at most"] == "4"
+    assert values["100 % have at most (characters per entity)"] == "4"
 
 
 def test_warnings(checked):
