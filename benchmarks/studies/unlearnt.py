@@ -37,6 +37,8 @@ FLAGS = {
     "report": False,
 }
 Lines = list[list[str]]  # the cells of each row, the label last
+# In warnings about what was learnt; others are about the data.
+SAID = "not better than", "no better than", "did not fall", "predicted as", "one value"
 ADAMW = {"optimizer": "adamw", "learning_rate": 1e-4}
 
 
@@ -125,9 +127,8 @@ def work(row: Row) -> Row:
     warnings = [line.strip() for line in said.splitlines() if "  WARNING  " in line]
     warnings = [line.removeprefix("WARNING  ") for line in warnings]
     start = [line for line in warnings if "largest update" in line]
-    at = next((n for n, line in enumerate(warnings) if "not better" in line), None)
     end = [line for line in warnings if line.startswith("to try: ")]
-    found = warnings[at or 0 : warnings.index(end[0])] if end else []
+    found = [line for line in warnings if any(part in line for part in SAID)]
     score = scores.get("eval_accuracy", scores.get("pearson", 0.0))
     return row | {
         "score": round(score, 4),

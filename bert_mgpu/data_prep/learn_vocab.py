@@ -78,9 +78,10 @@ def _made(
     lines.append(f"  {terminal.cut_front(str(config.vocab_file), columns - 2)}")
     if size < config.vocab_size:
         lines += terminal.wrap(
-            f"The {word_pieces.MOST_WORDS:,} most frequent words have no more pieces"
-            f" that occur {units.counted(config.min_count, 'time')} or more: more text,"
-            " or a smaller --min_count, may give more.",
+            f"The words, at most the {word_pieces.MOST_WORDS:,} most frequent ones,"
+            " have no more pieces that occur"
+            f" {units.counted(config.min_count, 'time')} or more: more text, or a"
+            " smaller --min_count, may give more.",
             columns,
         )
     return lines

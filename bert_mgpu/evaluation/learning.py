@@ -97,10 +97,13 @@ def findings(
     return found
 
 
-def findings_from_loss(training: Training) -> list[str]:
-    """Like `findings`, for a training without an evaluation."""
+def findings_from_loss(training: Training, chance: float | None = None) -> list[str]:
+    """Like `findings`, for a training without an evaluation.
+
+    chance: see `findings_of_pretraining`; None if it is not known.
+    """
     line = _loss_not_falling(training.losses)
-    if line is None:
+    if line is None or (chance and _stays_low(training.losses, chance)):
         return []
     advice = "--do_eval=true, which shows whether it learnt", *_advice([], training)
     return [line, f"to try: {'; '.join(advice)}"]
@@ -113,10 +116,7 @@ def findings_of_pretraining(training: Training, chance: float) -> list[str]:
     weights which have learnt before; one that rises is not.
     """
     line = _loss_not_falling(training.losses)
-    if line is None:
-        return []
-    first, last = _ends(training.losses)
-    if last <= first and last < _BELOW_CHANCE * chance:
+    if line is None or _stays_low(training.losses, chance):
         return []
     line += f"; equal probabilities for all words would have {chance:.4f}"
     return [line, f"to try: {'; '.join(_advice([], training))}"]
@@ -171,6 +171,11 @@ def _loss_not_falling(losses: Sequence[float]) -> str | None:
         f"the training loss did not fall: {first:.4f} at the start, {last:.4f} at the"
         " end"
     )
+
+
+def _stays_low(losses: Sequence[float], chance: float) -> bool:
+    first, last = _ends(losses)
+    return _FALLEN * last <= first and last < _BELOW_CHANCE * chance
 
 
 def _ends(losses: Sequence[float]) -> tuple[float, float]:

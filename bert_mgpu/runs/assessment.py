@@ -173,7 +173,7 @@ def assess_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Assessment:
     training = _training(run, plan)
     row, metric = _evaluation(run), run.config.best_metric or run.task.metric
     if row is None:
-        doubts = learning.findings_from_loss(training)
+        doubts = learning.findings_from_loss(training, run.task.chance_loss)
         _warn(doubts)
         return Assessment({}, doubts, {})
     baseline = result_files.read_baseline(run.output_dir).get(MAIN, {})

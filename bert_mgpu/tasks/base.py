@@ -58,6 +58,8 @@ class FinetuningTask(abc.ABC):
     lower_is_better: frozenset[str] = frozenset({"eval_loss"})  # scores
     has_baseline = True  # whether `Family.baseline` has scores to compare with
     score_settings: tuple[str, ...] = ()  # flags on which the scores depend
+    # The least loss of equal probabilities; None where that is not known.
+    chance_loss: float | None = None
 
     @property
     def segments(self) -> Segments:

@@ -165,7 +165,7 @@ def test_wrong_labels_are_listed_with_what_the_model_says(doctor, monkeypatch):
     assert "right on 98.8% of 80 rows" in " ".join(out.split())
     assert problems(out) == [
         "train.tsv:11: 1 row (1.7%) whose label looks wrong to a quick model: read"
-        " the first ones"
+        " it"
     ]
     tables = out.partition("\nlooked for")[0]
     assert all(len(line) <= 80 for line in tables.splitlines())

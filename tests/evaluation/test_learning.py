@@ -157,6 +157,16 @@ def test_a_pretraining_that_learns_nothing():
     assert findings_of_pretraining(GOOD._replace(losses=[1.0, 1.1, 1.2, 1.3]), 9.9)
 
 
+def test_what_goes_on_from_a_trained_model_is_not_told_off():
+    """Its loss is low from the start, and stays so; one that rises is told."""
+    low = GOOD._replace(losses=[0.05, 0.05, 0.052, 0.051])
+    assert findings_from_loss(low, 0.69) == []
+    assert "did not fall" in findings_from_loss(low)[0]
+    rises = low._replace(losses=[0.05, 0.1, 0.1, 0.2])
+    assert "did not fall" in findings_from_loss(rises, 0.69)[0]
+    assert "did not fall" in findings_from_loss(low._replace(losses=FLAT), 0.69)[0]
+
+
 def test_what_to_try_in_a_pretraining():
     """It may begin at random, and counts steps."""
     flat = GOOD._replace(losses=FLAT, steps=50, pretrains=True)

@@ -136,3 +136,14 @@ def test_a_model_that_did(said, work):
     assert not any("is not better" in line or "to try" in line for line in warned), err
     assert "95 % intervals: eval_accuracy 0." in err
     assert not re.search(r" (\d\.\d{4}) to \1", err)
+
+
+def test_a_training_that_goes_on_from_a_trained_model(said, monkeypatch):
+    """Its loss is low, and need not fall."""
+    losses = {"losses": [0.05] * 8, "from_weights": True}
+    trained = assessment_lib._training
+    monkeypatch.setattr(
+        assessment_lib, "_training", lambda *args: trained(*args)._replace(**losses)
+    )
+    err, _ = said(num_train_epochs=1, do_eval=False)
+    assert "did not fall" not in err

@@ -97,7 +97,8 @@ class SuspectLabels:
             yield (
                 f"{path}:{', '.join(lines[:_MOST_PLACES])}{more}: {len(lines)}"
                 f" row{'s' * (len(lines) > 1)} ({len(lines) / count:.1%}) whose label"
-                " looks wrong to a quick model: read the first ones"
+                " looks wrong to a quick model: read"
+                f" {'the first ones' if len(lines) > 1 else 'it'}"
             )
 
 

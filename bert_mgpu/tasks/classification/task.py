@@ -5,6 +5,7 @@ Shapes: R rows of tokens, S examples per row, B = R * S examples, W outputs of e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -77,6 +78,8 @@ class Classification(FinetuningTask):
         self.facts = {"task_type": problem_type.name}
         self.metric = problem_type.metric
         self.has_baseline = problem_type.has_labels
+        if problem_type.has_labels:
+            self.chance_loss = math.log(2)  # more labels have more
         self.huggingface_problem_type = problem_type.huggingface_problem_type
         self._loss, self._thresholds = loss, thresholds
         self._has_slots = has_slots
