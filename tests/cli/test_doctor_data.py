@@ -164,8 +164,7 @@ def test_wrong_labels_are_listed_with_what_the_model_says(doctor, monkeypatch):
     assert row.split()[1:3] == ["b", "a"] and "10 times I saw" in row
     assert "right on 98.8% of 80 rows" in " ".join(out.split())
     assert problems(out) == [
-        "train.tsv:11: 1 row (1.7%) whose label looks wrong to a quick model: read"
-        " it"
+        "train.tsv:11: 1 row (1.7%) whose label looks wrong to a quick model: read it"
     ]
     tables = out.partition("\nlooked for")[0]
     assert all(len(line) <= 80 for line in tables.splitlines())
