@@ -80,13 +80,13 @@ def findings(
     some have an interval, the others show nothing: they may be above a floor by luck.
     one_answer: see `core.task.Trust`.
     """
-    main = scores[0]
-    if main.tells_nothing:
+    certain = [each for each in scores if each.interval is not None]
+    scores = certain or scores
+    if scores[0].tells_nothing:
         line = _loss_not_falling(training.losses) if training else None
         return [_ONE_LABEL, *filter(None, [line])]
     found = [one_answer] if one_answer else []
-    certain = [each for each in scores if each.interval is not None]
-    doubts = [_doubt(each) for each in certain or scores]
+    doubts = [_doubt(each) for each in scores]
     if all(doubts):
         found.extend(filter(None, doubts[:1]))
     learns = any(each.has_floor for each in certain) and not found

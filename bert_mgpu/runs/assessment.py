@@ -128,19 +128,15 @@ def assess(
 def _trust(run: FinetuningRun, scored: Any) -> Trust:
     """The trust in a set's scores, judged by --best_metric if that is known.
 
-    A loss without a floor shows little: naive Bayes's may be worse than chance. Beside
-    a score without an interval, the task's own are judged.
+    Beside a score without an interval, the task's own are judged.
     """
     found = run.task.trust(scored)
     trust = found.without_points()
-    default = trust.judged or [run.task.metric]
+    judged = trust.judged or [run.task.metric]
     chosen = run.config.best_metric
-    known = chosen in run.task.scores(scored)
-    known &= chosen in trust.floors or chosen not in run.task.lower_is_better
-    if chosen and known:
-        beside = [] if chosen in found.intervals else default
-        return trust._replace(judged=[chosen, *beside])
-    return trust._replace(judged=default)
+    if chosen and chosen in run.task.scores(scored):
+        judged = [chosen, *([] if chosen in found.intervals else judged)]
+    return trust._replace(judged=judged)
 
 
 def _judged(
