@@ -58,8 +58,7 @@ class FinetuningTask(abc.ABC):
     lower_is_better: frozenset[str] = frozenset({"eval_loss"})  # scores
     has_baseline = True  # whether `Family.baseline` has scores to compare with
     score_settings: tuple[str, ...] = ()  # flags on which the scores depend
-    # The least loss of equal probabilities; None where that is not known.
-    chance_loss: float | None = None
+    chance_loss: float | None = None  # the least of equal probabilities, if known
 
     @property
     def segments(self) -> Segments:
@@ -82,9 +81,7 @@ class FinetuningTask(abc.ABC):
     def outputs(self, params: Params, batch: Batch) -> dict[str, Any]: ...
 
     def infer(self, rows: Features, forward: Forward) -> Outputs:
-        """The outputs of a set. A task may call `forward` several times, with rows that
-        it makes from earlier outputs.
-        """
+        """The outputs of a set. A task may make more rows of them, and call again."""
         return forward(rows)
 
     # How its outputs are interpreted.
