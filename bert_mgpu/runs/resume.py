@@ -13,7 +13,7 @@ from bert_mgpu.checkpoints import initial_weights, train_state
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import tensor_names
-from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import fact, say, weights_fact
 from bert_mgpu.core.task import Task, TrainState
 from bert_mgpu.model import params as params_lib
@@ -54,7 +54,9 @@ def training_state(
             for name, warning in task.new_head_warnings.items():
                 if name in new:
                     weights_fact(f"WARNING: {warning}")
-        params |= task.first_values(params, new)
+        if own := task.first_values(params, new):
+            weights_fact(f"set from the training rows: {listed(sorted(own))}")
+        params |= own
         return TrainState(params, initial_slots(params), 0, identity=identity)
     state, prefix = saved
     check_identity(config, state.identity, identity, output_dir=output_dir)

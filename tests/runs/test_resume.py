@@ -90,6 +90,7 @@ def test_without_one_the_seed_gives_the_first_weights(tmp_path, said):
     assert one.step == 0
     assert_same(one.params, same.params)
     assert np.array_equal(one.params["output_bias"], BIAS)  # of the task
+    assert "set from the training rows: output_bias" in said[-1]
     name = "bert/pooler/dense/kernel"
     assert not np.array_equal(one.params[name], other.params[name])
     assert all(not value.any() for value in one.slots.values())
