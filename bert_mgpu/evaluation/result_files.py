@@ -19,10 +19,16 @@ _OF = "rows"  # a key in baseline.json: which rows the scores are for
 
 def write_evaluation(
     output_dir: pathlib.Path, values: Mapping[str, Any], name: str | None = None
-) -> None:
-    """Writes eval_results.txt, or eval_results_NAME.txt, in the order of the values."""
-    lines = (f"{key} = {value}\n" for key, value in values.items())
-    write_text(output_dir / evaluation_file(name), lines)
+) -> bool:
+    """Writes eval_results.txt, or eval_results_NAME.txt, in the order of the values.
+
+    Returns whether that changes the file.
+    """
+    text = "".join(f"{key} = {value}\n" for key, value in values.items())
+    path = output_dir / evaluation_file(name)
+    changes = not path.is_file() or path.read_bytes() != text.encode()
+    write_text(path, text)
+    return changes
 
 
 def evaluation_file(name: str | None = None) -> str:

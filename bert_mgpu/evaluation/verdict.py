@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import run_files, units
 from bert_mgpu.core.rows import Features
-from bert_mgpu.evaluation import evaluator, html, result_files
+from bert_mgpu.evaluation import evaluator, html, learning, result_files
 from bert_mgpu.evaluation.set_report import EvaluatedSet
 from bert_mgpu.training import recorder
 
@@ -22,7 +22,7 @@ class ReportFacts(NamedTuple):
     config: RunConfig
     task: str  # its name
     metric: str  # to draw over steps
-    lower_is_better: bool  # of this metric
+    lower_is_better: Collection[str]  # scores that are better when they are lower
     shown: Sequence[str]  # names of the scores in the table of evaluations
     baseline_name: str  # the name of the model whose scores are in baseline.json
     model: str  # in words
@@ -47,16 +47,20 @@ def html_of(facts: ReportFacts, evaluated: Sequence[EvaluatedSet]) -> str:
 def sentence(own: EvaluatedSet, facts: ReportFacts) -> str:
     """The main score of a set, and the scores of answers that need no model."""
     metric = own.trust.judged[0]
-    value = own.scores[metric]
-    text = f"{own.name} {metric} {value:.4f}"
-    if interval := own.trust.intervals.get(metric):
+    interval, floor = own.trust.intervals.get(metric), own.baseline.get(metric)
+    score = learning.JudgedScore(
+        metric,
+        own.scores[metric],
+        lower_is_better=metric in facts.lower_is_better,
+        interval=interval,
+        constant=own.trust.floors.get(metric, {}),
+        baseline={} if floor is None else {facts.baseline_name: floor},
+    )
+    text = f"{own.name} {metric} {score.value:.4f}"
+    if interval:
         text += f" (95 %: {interval[0]:.4f} to {interval[1]:.4f})"
-    others = {facts.baseline_name: own.baseline.get(metric)}
-    others |= own.trust.floors.get(metric, {})
-    beside = [
-        f"{name} {value:.4f}" for name, value in others.items() if value is not None
-    ]
-    return text + f"; for comparison: {', '.join(beside)}" * bool(beside)
+    beside = learning.comparison(score)
+    return text + f"; {beside}" * bool(beside)
 
 
 def _from_here(path: str | None) -> str | None:
@@ -94,7 +98,7 @@ def _facts(
         if row["set"] == evaluator.MAIN and row.get(facts.metric) is not None
     ]
     if history:
-        choose = min if facts.lower_is_better else max
+        choose = min if facts.metric in facts.lower_is_better else max
         best = choose(history, key=lambda row: row[facts.metric])
         yield (
             "best during training",

@@ -121,6 +121,9 @@ def assess(
         ]
         training = _training(run, plan) if plan else None
         doubts = learning.findings(judged, training, trust.one_answer)
+        beside = learning.comparison(judged[0])
+        if beside and not doubts:
+            say(f"{name} {judged[0].metric} {judged[0].value:.4f}: {beside}")
     _warn(doubts)
     return Assessment(trusts, doubts, baseline)
 
@@ -177,8 +180,8 @@ def assess_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Assessment:
     doubts = learning.findings([score], training)
     _warn(doubts)
     said = f"{MAIN} {metric} {row[metric]:.4f} at step {row['step']:,}, while training"
-    others = [f"{name} {value:.4f}" for name, value in score.baseline.items()]
-    said += f"; for comparison: {', '.join(others)}" * bool(others)
+    beside = learning.comparison(score)
+    said += f"; {beside}" * bool(beside)
     return Assessment({}, doubts, {}, instead=said)
 
 

@@ -55,7 +55,7 @@ def write(
         config=config,
         task=task.name,
         metric=metric,
-        lower_is_better=metric in task.lower_is_better,
+        lower_is_better=task.lower_is_better,
         shown=task.shown,
         baseline_name=data.family.baseline_name,
         model=f"{run.model.bert_config.size_in_words}, {config.length_in_words} tokens",

@@ -25,6 +25,7 @@ from bert_mgpu.evaluation.evaluator import EvaluationSettings, Evaluator
 from bert_mgpu.evaluation.forward import scored_rows
 from bert_mgpu.runs import init_distributed
 from bert_mgpu.runs.run import FinetuningRun, Run
+from bert_mgpu.training.events import Events
 from bert_mgpu.training.towers import Towers
 
 
@@ -96,7 +97,12 @@ def _write_scores(run: Run, step: int, scored: Any, *, name: str, title: str) ->
     scores = run.task.scores(scored)
     results = run.task.results(scores, step)
     other = None if name == evaluations.MAIN else name
-    result_files.write_evaluation(run.output_dir, results, other)
+    is_new = result_files.write_evaluation(run.output_dir, results, other)
+    history = evaluations.read_history(run.output_dir)
+    is_new &= (name, step) not in {(row["set"], row["step"]) for row in history}
+    if run.config.do_train and is_new:
+        with Events(run.output_dir) as events:
+            events.add(name, {"step": step, **scores})
     first, *rest = run.task.summary(scored, scores)
     for text in (f"{title}{first}", *rest):
         say(text)

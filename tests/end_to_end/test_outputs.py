@@ -135,6 +135,12 @@ def test_curves_hold_every_logged_step(whole):
     assert [point.step for point in points] == [3, 6, 9, 12]
     losses = [tf.make_ndarray(point.tensor_proto) for point in points]
     np.testing.assert_allclose(losses, [row["loss"] for row in rows], rtol=1e-6)
+    # The scores of the end, without --eval_steps.
+    final = {name: float(value) for name, value in evaluation(whole).items()}
+    for name in ("eval_accuracy", "eval_loss", "macro_f1"):
+        (point,) = events.Tensors(f"dev/{name}")
+        assert point.step == final["global_step"] == 12
+        assert float(tf.make_ndarray(point.tensor_proto)) == pytest.approx(final[name])
 
 
 @pytest.mark.parametrize(

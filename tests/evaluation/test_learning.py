@@ -5,6 +5,7 @@ import pytest
 from bert_mgpu.evaluation.learning import (
     JudgedScore,
     Training,
+    comparison,
     findings,
     findings_from_loss,
     findings_of_pretraining,
@@ -39,6 +40,32 @@ def test_of_a_good_model_nothing_is_said():
     assert findings(scores(0.9), None) == []
     sure = scores(0.9, interval=(0.88, 0.92))
     assert findings(sure, GOOD._replace(losses=FLAT)) == []  # went on
+
+
+@pytest.mark.parametrize(
+    ("metric", "interval", "words"),
+    [
+        ("f1", (0.85, 0.95), 'better than always "good" (0.5100) and naive Bayes (0.8'),
+        (
+            "f1",
+            (0.7, 0.9),
+            'than always "good" (0.5100); not clearly better than naive',
+        ),
+        (
+            "f1",
+            (0.4, 0.9),
+            'not clearly better than always "good" (0.5100) and naive B',
+        ),
+        ("f1", (0.4, 0.6), '"good" (0.5100); worse than naive Bayes (0.8000)'),
+        ("eval_loss", (0.4, 0.6), '"good" (0.5100); better than naive Bayes (0.8000)'),
+        ("eval_loss", (0.6, 0.7), 'worse than always "good" (0.5100); better than nai'),
+        ("f1", None, 'for comparison: always "good" (0.5100) and naive Bayes (0.8000)'),
+    ],
+)
+def test_a_score_is_compared_with_what_needs_no_model(metric, interval, words):
+    (score,) = scores(0.9, metric=metric, interval=interval)
+    assert words in comparison(score)
+    assert comparison(score._replace(constant={}, baseline={})) == ""
 
 
 def test_what_it_does_not_beat_is_named():

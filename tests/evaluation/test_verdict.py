@@ -20,7 +20,7 @@ def facts(tmp_path):
         rows = Features({}, {"label_ids": np.zeros(7)}, np.arange(7))
         known = {
             "output_dir": tmp_path, "config": FinetuneConfig(), "task": "mine",
-            "metric": "eval_accuracy", "lower_is_better": False,
+            "metric": "eval_accuracy", "lower_is_better": {"eval_loss"},
             "shown": ["eval_accuracy"],
             "baseline_name": "bayes", "model": "a model", "devices": ["CPU:0"],
             "batch": "8 per step", "sets": {"train": rows}, "padding": {},
@@ -41,13 +41,13 @@ def test_the_main_score_stands_beside_the_others(facts):
         baseline={"eval_accuracy": 0.45, "f1": 0.1},
     )
     assert verdict.sentence(own, facts()) == (
-        "dev eval_accuracy 0.5000 (95 %: 0.2500 to 0.7500); for comparison: bayes"
-        ' 0.4500, always "a" 0.4000'
+        "dev eval_accuracy 0.5000 (95 %: 0.2500 to 0.7500); not clearly better than"
+        ' always "a" (0.4000) and bayes (0.4500)'
     )
     floors = {"eval_loss": {"the mean": 2.5}}
     own = own._replace(trust=Trust(floors=floors, judged=["eval_loss"]))
     assert verdict.sentence(own, facts()) == (
-        "dev eval_loss 1.2500; for comparison: the mean 2.5000"
+        "dev eval_loss 1.2500; for comparison: the mean (2.5000)"
     )
 
 
@@ -91,7 +91,9 @@ def test_what_it_was_made_of(facts, tmp_path, monkeypatch, lower, best):
                 "devices": ["a card", "a card"]}  # fmt: skip
     run = {"training": training, "flags": {"init_checkpoint": "/a/start"}}
     (tmp_path / "run.json").write_text(json.dumps(run))
-    page = verdict.html_of(facts(lower_is_better=lower), [evaluated()])
+    page = verdict.html_of(
+        facts(lower_is_better={"eval_accuracy"} if lower else ()), [evaluated()]
+    )
     for words in ("1,234 (8 per step); 2.5 epochs", "box: a card, a card",
                   "a model, from /a/start",
                   "train 7, dev 3", "of 3 evaluations",
@@ -100,9 +102,13 @@ def test_what_it_was_made_of(facts, tmp_path, monkeypatch, lower, best):
     training["batch"] = "16 x 2 towers = 32 per step"  # not that of this evaluation
     run["flags"]["init_checkpoint"] = str(pathlib.Path.cwd() / "some" / "model")
     (tmp_path / "run.json").write_text(json.dumps(run))
-    page = verdict.html_of(facts(lower_is_better=lower), [evaluated()])
+    page = verdict.html_of(
+        facts(lower_is_better={"eval_accuracy"} if lower else ()), [evaluated()]
+    )
     assert "a model, from some/model<" in page
     assert "1,234 (16 x 2 towers = 32 per step)" in page and "8 per step" not in page
     monkeypatch.chdir("/")  # as in a container
-    page = verdict.html_of(facts(lower_is_better=lower), [evaluated()])
+    page = verdict.html_of(
+        facts(lower_is_better={"eval_accuracy"} if lower else ()), [evaluated()]
+    )
     assert f"a model, from {run['flags']['init_checkpoint']}<" in page

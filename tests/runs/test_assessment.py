@@ -77,7 +77,7 @@ def test_rollbacks_halve_the_rate_that_is_warned_of():
 def test_best_metric_is_the_score_that_is_judged(said):
     err, out = said(num_train_epochs=1, best_metric="f1", report=True, eval_steps=5)
     words, page = " ".join(err.split()), (out / "report.html").read_text()
-    assert "dev f1 0." in page and "always &quot;1&quot; 0." in page
+    assert "dev f1 0." in page and "always &quot;1&quot; (0." in page
     judged = [line for line in words.split("WARNING") if "no better" in line]
     judged += [line for line in words.split("WARNING") if "not better" in line]
     assert not any("eval_accuracy" in line for line in judged), judged
@@ -135,6 +135,7 @@ def test_a_model_that_did(said, work):
     warned = [line for line in err.splitlines() if "WARNING" in line]
     assert not any("is not better" in line or "to try" in line for line in warned), err
     assert "95 % intervals: eval_accuracy 0." in err
+    assert re.search(r"(?m)^dev eval_accuracy \d\.\d+: better than always ", err)
     assert not re.search(r" (\d\.\d{4}) to \1", err)
 
 
