@@ -53,7 +53,7 @@ def test_the_report_stands_alone(looked):
             greys = np.unique(np.asarray(picture.convert("L")))
             assert len(greys) > 10  # something is drawn
     accuracy = scores(looked / "eval_results.txt")["eval_accuracy"]
-    for words in (f"dev eval_accuracy {accuracy:.4f} (95 %: ", "naive Bayes 0.",
+    for words in (f"dev eval_accuracy {accuracy:.4f} (95 %: ", "naive Bayes (0.",
                   "--eval_steps", "tensorflow", "macro mean", "truncated",
                   "best during training"):  # fmt: skip
         assert words in page.text, words
