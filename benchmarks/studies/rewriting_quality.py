@@ -62,7 +62,7 @@ PLAIN: Variants = {"4 rounds": {}}
 KEPT: Variants = {
     f"keep_bias {bias:g}": {"keep_bias": bias} for bias in (0, 0.5, 1, 2, 4)
 }
-CHOSEN = "keep_bias chosen on other texts"
+CHOSEN, CUT = "keep_bias chosen on other texts", "cut in the middle"
 _BIASES = (0, -0.5, -1, -1.5, -2)  # of which one is chosen
 _OTHERS = 1000  # pairs on which it is chosen
 _WHOLE = 0.3  # share of utterance_mixed whose texts are already complete
@@ -261,6 +261,16 @@ def chosen_bias(data: Data, output: pathlib.Path) -> float:
     return max(found, key=found.__getitem__)
 
 
+def cut(source: str) -> str:
+    """A sentence as two, at the comma or "and" nearest to its middle."""
+    words = source.split(" ")
+    places = [number for number, word in enumerate(words) if word in (",", "and")]
+    if not places:
+        return source
+    middle = min(places, key=lambda place: abs(2 * place + 1 - len(words)))
+    return " ".join([*words[:middle], ".", pairs.TOKEN, *words[middle + 1 :]])
+
+
 def sample(rows: list[pairs.Pair], texts: list[str]) -> list[pairs.Pair]:
     """Pairs drawn by a seed, with what is written for them."""
     drawn = sorted(random.Random(1).sample(range(len(rows)), _SAMPLE))
@@ -290,6 +300,9 @@ def work(row: Row) -> Row:
     rows, drawn = read_pairs(dev), {}
     copied = [row["source"] for row in rows]
     found = {"copied": pair_scores.scores(rows, copied, lower=data.lower)}
+    if data.pairs == "wikisplit":
+        made = [*map(cut, copied)]
+        found[CUT] = pair_scores.scores(rows, made, lower=data.lower)
     # Other ways of writing are compared on the model of one seed.
     variants = data.variants if row["seed"] == 1 else PLAIN
     if data.chooses:
@@ -313,8 +326,10 @@ def table() -> Iterator[str]:
     yield f"|{'---|' * (len(names) + 3)}"
     for name, data in DATA.items():
         found = [result for result in TABLE.results() if result["data"] == name]
-        chosen = (CHOSEN,) if data.chooses else ()
-        for variant in ("copied", *data.variants, *chosen) if found else ():
+        variants = ("copied", CUT, *data.variants, CHOSEN)
+        for variant in variants if found else ():
+            if not any(variant in result["scores"] for result in found):
+                continue
             cells = []
             for key in names:
                 rows = [result["scores"].get(variant, {}) for result in found]

@@ -16,10 +16,11 @@ steps, and "masked words, then spans" goes on from the former, with spans of wor
 masked, for 1,200 steps or half of them. Rows of infill say whether a phrase belongs in
 the ad, so that "infill" has seen labels like those of ranking, on 32,000 rows. A
 training takes an epoch of 5,000 rows; 0 rows are no training, but what pretraining
-alone has taught. ± is the standard error over seeds. A row takes ten minutes, each
-pretraining half an hour or more on two idle cores of AMD EPYC that multiply in
-bfloat16. It may be killed at any time: the same command goes on. Results are appended
-to benchmarks/results/slot_ranking.json. Needs ../shared."""
+alone has taught. "one by one" needs no ranker: the mean log p of the phrase's tokens by
+transformers, each masked alone in the whole ad. ± is the standard error over seeds. A
+row takes ten minutes, each pretraining half an hour or more on two idle cores of AMD
+EPYC that multiply in bfloat16. It may be killed at any time: the same command goes on.
+Results are appended to benchmarks/results/slot_ranking.json. Needs ../shared."""
 
 from __future__ import annotations
 
@@ -37,6 +38,7 @@ from typing import Any
 from benchmarks import runner
 from benchmarks.harness import RESULTS, ROOT, SHARED
 from benchmarks.runner import Row, Table
+from benchmarks.studies import slot_likelihood
 
 WORK = ROOT / "build" / "slot_ranking"
 DATA = SHARED / "data" / "rewrite_data"
@@ -59,7 +61,7 @@ HEAD_STEPS, STEPS = 150, 1000  # of pretraining, of 32 rows
 _RECORDS = 32 * STEPS  # each is read about once
 FEW = 5000  # rows of a training; 0: what pretraining has taught it
 _LONGEST = 100  # characters of an ad, so that a row can hold it with its phrase
-WORDS, INFILL = "masked words", "infill"
+WORDS, INFILL, ONE_BY_ONE = "masked words", "infill", "one by one"
 MORE, HALF = "masked words, then spans", "masked words, then half as many spans"
 MORE_STEPS = {MORE: 1200, HALF: 600}
 # Folders of weights.
@@ -80,6 +82,7 @@ def planned() -> list[Row]:
     ]
     kinds += [("mask", WORDS, FEW, 1), ("unk", WORDS, FEW, 1)]
     kinds += [("words", begins, 0, 1) for begins in (WORDS, INFILL, MORE, HALF)]
+    kinds += [(ONE_BY_ONE, begins, 0, 1) for begins in (WORDS, MORE)]
     return [
         {"reads": reads, "begins": begins, "rows": rows, "seed": seed}
         for reads, begins, rows, seed in kinds
@@ -166,7 +169,7 @@ def weights(begins: str) -> pathlib.Path:
     first = {"freeze": "^bert/", "learning_rate": 1e-3, "num_train_steps": HEAD_STEPS}
     pretrain(pretraining_rows(WORDS), model, head, first)  # all begin with it
     # At 1e-4, 600 steps of infill learnt neither its words nor its sentences.
-    second = {"learning_rate": 4e-4, "num_train_steps": STEPS}
+    second: dict[str, Any] = {"learning_rate": 4e-4, "num_train_steps": STEPS}
     if begins in MORE_STEPS:
         head = weights(WORDS)
         second = {"learning_rate": 3e-4, "num_train_steps": MORE_STEPS[begins]}
@@ -203,8 +206,24 @@ def pretrain(records: Any, start: Any, output: Any, flags: dict[str, Any]) -> No
     runner.call("run_pretraining_mgpu.py", own)
 
 
+def one_by_one(start: pathlib.Path) -> dict[str, float]:
+    """The scores of phrases by what is most likely where they stand."""
+    slots = []
+    for group in groups():
+        before, after = with_slot(group, "\n").split("\n")
+        phrases = [group["phrase"], *group["negatives"]]
+        slots.append(slot_likelihood.Slot(before, after, phrases))
+    ranks = slot_likelihood.ranks_of_first(slots, start, WORK / "exported")
+    hits = {f"hit_at_{k}": float((ranks <= k).mean()) for k in (1, 3)}
+    return hits | {"mrr": float((1 / ranks).mean())}
+
+
 def work(row: Row) -> Row:
     """The scores of a row of the plan."""
+    if row["reads"] == ONE_BY_ONE:
+        began, found = time.time(), one_by_one(weights(row["begins"]))
+        own = {n: round(found[n], 4) for n in SCORES}
+        return row | own | {"seconds": round(time.time() - began)}
     output, start = WORK / "runs" / runner.name_of(row), weights(row["begins"])
     began, goes_on = time.time(), output.exists()
     flags: dict[str, Any] = TRAINING | {

@@ -11,6 +11,8 @@ from sklearn.metrics import label_ranking_average_precision_score, ndcg_score
 
 import bert_mgpu
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.cli import serve
+from bert_mgpu.config.serve import ServeConfig
 from bert_mgpu.evaluation import result_files
 from tests.support import ranked
 from tests.support.runs import assert_refused
@@ -173,6 +175,14 @@ def test_slots_of_ads_are_ranked_and_may_be_masked(
             assert found.probabilities == pytest.approx(
                 record["probabilities"], abs=1e-5
             )
+    served = serve.LoadedModel(ServeConfig(output_dir=str(masked)))
+    examples = [served.example(*own) for own in asked]
+    for found, record in zip(served.answer(examples), records_of, strict=True):
+        right = record["probabilities"]["1"]
+        assert found["probabilities"][1] == pytest.approx(right, abs=1e-5)
+        assert found["label"] == record["label"]
+    bars = dict(served.explain(examples[0])["bars"])
+    assert bars["1"] == pytest.approx(records_of[0]["probabilities"]["1"], abs=1e-5)
     # So does one on four towers.
     flags = again | {"n_gpus": 4, "eval_batch_size": 1}
     args = tiny.flags(tmp_path / "towers", "ad", **flags, vocab_file=None)

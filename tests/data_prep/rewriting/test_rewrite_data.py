@@ -180,9 +180,16 @@ def test_the_bytes_are_the_same_for_any_number_of_workers(
             for path in (work / str(workers)).rglob("*")
             if path.is_file()
         }
-    assert {*map(str, made[1])} == {*rewrite_data.OUTPUTS} and made[1] == made[
-        2
-    ] == made[3]
+    assert {*map(str, made[1])} == {*rewrite_data.OUTPUTS}
+    assert made[1] == made[2] == made[3]
+    write(texts(260)[40:], "new")
+    flags = {"input_file": "new", "candidates": 5, "bank": "1/bank.tsv"}
+    offered = []
+    for workers in (1, 2, 3):
+        out = f"new{workers}"
+        assert make(**flags, workers=workers, output_dir=out)[0] == 0
+        offered.append((work / out / candidates.OUTPUT).read_bytes())
+    assert offered[0].count(b"\n") > 600 and {*offered} == {offered[0]}
 
 
 def test_blocks_change_nothing(make, rows, monkeypatch):

@@ -7,6 +7,8 @@ import subprocess
 import pytest
 
 import bert_mgpu
+from bert_mgpu.cli import serve
+from bert_mgpu.config.serve import ServeConfig
 from tests.support.processes import process
 from tests.support.runs import assert_refused
 
@@ -73,7 +75,7 @@ def test_slots_are_written_in_and_have_candidates(alone, inside, tmp_path):
 
 
 def test_a_text_a_stream_and_python(alone, inside, tiny):
-    """All say the same."""
+    """And a server: all say the same."""
     given = [f"--output_dir={alone}", "--xla=off", "--predict_text=sun loss"]
     code, screen, err = inside([*given, "--predict_text_b=joy"])
     assert code == 0, err
@@ -90,6 +92,12 @@ def test_a_text_a_stream_and_python(alone, inside, tiny):
     assert run.returncode == 0, err
     records = [json.loads(line) for line in output.splitlines()]
     assert [record["text"] for record in records] == [each.text for each in both]
+    served = serve.LoadedModel(ServeConfig(output_dir=str(alone)))
+    assert served.inputs == ("text_a", "text_b")
+    asked = [served.example("sun loss", "joy"), served.example("the sun", "joy")]
+    assert served.answer(asked) == records
+    shown = served.explain(asked[0])
+    assert shown["text"] == found.text and shown["edits"] == records[0]["edits"]
 
 
 @pytest.mark.parametrize("flag", ["export_saved_model", "export_onnx", "export_hf"])
