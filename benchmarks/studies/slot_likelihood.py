@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import pathlib
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from benchmarks.harness import ROOT
 
 _BATCH = 64
 
@@ -44,12 +48,12 @@ def ranks_of_first(
     import torch
     import transformers
 
-    from bert_mgpu.cli import convert
     from bert_mgpu.text.tokenization import Tokenizer
 
     shutil.rmtree(exported, ignore_errors=True)
-    if convert.main([f"--init_checkpoint={weights}", f"--export_hf={exported}"]):
-        raise SystemExit(f"{weights} is not converted")
+    flags = [f"--init_checkpoint={weights}", f"--export_hf={exported}"]
+    command = [sys.executable, "-m", "bert_mgpu", "convert", *flags]
+    subprocess.run(command, check=True, cwd=ROOT)
     model = transformers.BertForMaskedLM.from_pretrained(exported)
     tokenizer = Tokenizer(str(exported / "vocab.txt"))
     rows = _masked(slots, tokenizer)
