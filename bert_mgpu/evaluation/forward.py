@@ -131,6 +131,8 @@ def forward(
     most = placements[0].numbers.shape[2]
     packed = f"packed up to {most} texts per row; " if most > 1 else ""
     note(f"{packed}{padding}")
+    if towers.programs.compiles and not (towers.compilations or settings.streams):
+        note("compiling first, which takes from seconds to two minutes")
     own = [
         placement.share(towers.own_towers, towers.n_towers) for placement in placements
     ]

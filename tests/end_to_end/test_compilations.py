@@ -30,3 +30,14 @@ def test_one_compilation_for_each_shape(tiny, tmp_path, script, padding):
     assert 1 <= reported <= {"max_length": 1, "pack": 2}.get(padding, 4)
     shapes = re.findall(r"compilation \((\d+) batch shape", err)
     assert counts["tower_outputs"] == int(shapes[0]) <= 4
+    assert "compiling first" not in err  # the training has said so
+
+
+@pytest.mark.parametrize("xla", ["on", "off"])
+def test_an_evaluation_alone_says_that_it_compiles(
+    tiny, trained, inside, tmp_path, xla
+):
+    flags = {"init_checkpoint": trained("own"), "do_eval": True, "xla": xla}
+    code, _, err = inside(tiny.flags(tmp_path / "out", "own", **flags))
+    assert code == 0, err
+    assert err.count("compiling first, which takes") == (xla == "on")

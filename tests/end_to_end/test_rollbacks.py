@@ -4,13 +4,19 @@ import json
 import math
 import shutil
 
+import numpy as np
 import pytest
 
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.data import pipeline
 from bert_mgpu.runs import run_json
 from bert_mgpu.training.towers import Towers
+from tests.support import nonfinite
 from tests.support.compare import assert_same_bits
+from tests.support.tiny import VOCAB
+
+CULPRIT = VOCAB.index(".")  # which no text has
 
 FLAGS = {"do_train": True, "num_train_epochs": 4, "warmup_proportion": 0.0,
          "save_checkpoints_steps": 2, "keep_checkpoint_max": 100, "log_steps": 1,
@@ -104,6 +110,33 @@ def test_without_the_flag_it_stops_and_says_where(tiny, inside, tmp_path, monkey
         weights(out, 4)["global_step"] == 4
         and not (out / "model.ckpt-6.index").exists()
     )
+
+
+@pytest.mark.parametrize("place", ["the data", "layer 0", "the loss"])
+def test_a_row_is_found_in_its_tower(tiny, inside, tmp_path, monkeypatch, place):
+    data = shutil.copytree(tiny.data("own"), tmp_path / "data")
+    with (data / "train.tsv").open("a") as file:
+        file.write("yes\tsun .\n")
+    whole, towers = pipeline.collate, list[int]()
+
+    def noting(rows, placement):
+        batch = whole(rows, placement)
+        hit = (batch["input_ids"] == CULPRIT).any(-1)  # [N, R]
+        towers.extend(np.flatnonzero(hit.any(-1)).tolist())
+        if place == "the data":
+            real = batch["is_real_example"]
+            batch["is_real_example"] = np.where(hit, np.nan, real).astype(real.dtype)
+        return batch
+
+    monkeypatch.setattr(pipeline, "collate", noting)
+    if place == "the loss":
+        nonfinite.break_loss(place, CULPRIT, monkeypatch)
+    elif place == "layer 0":
+        nonfinite.break_layer(0, CULPRIT, monkeypatch)
+    args = tiny.flags(tmp_path / "out", "own", **{**FLAGS, "data_dir": data})
+    code, _, err = inside(args)
+    assert code == 3 and "Traceback" not in err, err
+    assert f"first in {place}" in err and f" of tower {towers[0]}: the training" in err
 
 
 def test_what_cannot_be_noted_hides_no_error(tiny, inside, tmp_path, monkeypatch):

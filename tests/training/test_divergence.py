@@ -6,23 +6,16 @@ import tensorflow as tf
 
 from bert_mgpu.core import tensor_names
 from bert_mgpu.distributed import devices
-from bert_mgpu.model import bert
 from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import divergence
 from bert_mgpu.training.towers import Towers
 from tests.support.batches import LABELS, LENGTH, TWO_LAYERS, make_batch, split
 from tests.support.compare import assert_same_bits
 from tests.support.marks import rarely
+from tests.support.nonfinite import GRADIENTS, break_layer, break_loss
 
 CULPRIT = 60  # a token that one row has
 ROWS = 8
-GRADIENTS = {
-    "the head": "output_bias",
-    "the pooler": "bert/pooler/dense/bias",
-    "layer 1": "bert/encoder/layer_1/output/dense/bias",
-    "layer 0": "bert/encoder/layer_0/output/dense/bias",
-    "embeddings": "bert/embeddings/LayerNorm/beta",
-}
 PLACES = ["the data", "the weights", "the embeddings", "layer 0", "layer 1", "the loss"]
 PLACES += [f"the gradient of {part}" for part in GRADIENTS]
 # towers, micro-batches, devices
@@ -38,46 +31,10 @@ def planted(place, params, monkeypatch):
     elif place == "the embeddings":
         words[CULPRIT] = 3e38  # their sum is infinite
     elif place.startswith("layer"):
-        break_layer(int(place[-1]), monkeypatch)
+        break_layer(int(place[-1]), CULPRIT, monkeypatch)
     elif place != "the data":
-        break_loss(place.removeprefix("the gradient of "), monkeypatch)
+        break_loss(place.removeprefix("the gradient of "), CULPRIT, monkeypatch)
     return params
-
-
-def break_layer(number, monkeypatch):
-    """The outputs of a layer for rows with the culprit are NaN."""
-    layer, bias, seen = bert.encoder_layer, bert.attention_bias, []
-
-    def noting(batch):
-        seen[:] = [batch["input_ids"]]
-        return bias(batch)
-
-    def broken(*given, site, **named):
-        outputs = layer(*given, site=site, **named)
-        if site != 1 + 3 * number:
-            return outputs
-        hit = tf.reduce_any(seen[0] == CULPRIT, 1)[:, None, None]
-        return tf.where(hit, np.nan, outputs)
-
-    monkeypatch.setattr(bert, "attention_bias", noting)
-    monkeypatch.setattr(bert, "encoder_layer", broken)
-
-
-def break_loss(part, monkeypatch):
-    """The loss of rows with the culprit, or its gradient alone, is infinite."""
-    whole = Classification.loss_sums
-
-    def broken(self, params, batch, dropout_key):
-        sums = whole(self, params, batch, dropout_key)
-        hit = tf.cast(tf.reduce_any(batch["input_ids"] == CULPRIT), tf.float32)
-        if part == "the loss":
-            more = -tf.math.log(1.0 - hit)
-        else:  # of sqrt(0)
-            values = tf.cast(params[GRADIENTS[part]], tf.float32)
-            more = tf.sqrt(tf.reduce_sum(tf.square(values + 2.0) * (1.0 - hit)))
-        return sums | {"loss": sums["loss"] + more}
-
-    monkeypatch.setattr(Classification, "loss_sums", broken)
 
 
 def made(params, layout, *, xla=False, precision="float32"):

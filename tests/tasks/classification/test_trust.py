@@ -1,5 +1,7 @@
 """Intervals, the floor and one answer for all, of classes and of sets of labels."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import special
@@ -228,6 +230,28 @@ def test_sets_of_labels():
         true = (truth == same).all(-1).sum()
         line = f"200 of 200 rows are predicted as {name}, but only {true} are"
         assert trust.of_label_sets(truth, same, LABELS).one_answer == line
+
+
+def test_the_best_set_of_labels_for_all_rows():
+    rng = np.random.default_rng(4)
+    for common in ([0.5, 0.4, 0.05], [0.9, 0.1, 0.1], [0.1, 0.1, 0.2], [0.0, 0.0, 0.0]):
+        truth = (rng.random((60, 3)) < common).astype(np.uint8)
+        scores = {"eval_accuracy": {}, "micro_f1": {}}
+        for said in itertools.product((0, 1), repeat=3):
+            same = np.tile(said, (60, 1))
+            f1 = metrics.f1_score(truth, same, average="micro", zero_division=0)
+            accuracy = metrics.accuracy_score(truth, same)
+            name = ", ".join(
+                each for each, one in zip(LABELS, said, strict=True) if one
+            )
+            name = f'always "{name}"' if name else "always no label"
+            for score, value in zip(scores, (accuracy, f1), strict=True):
+                scores[score][name] = value
+        found = trust.of_label_sets(truth, truth, LABELS).floors
+        for score, values in scores.items():
+            ((name, value),) = found[score].items()
+            assert value == pytest.approx(max(values.values()))
+            assert values[name] == pytest.approx(value)
 
 
 def test_confident_predictions_are_counted_as_scikit_learn_scores_them():
