@@ -82,10 +82,11 @@ def _facts(
         yield "trained on", f"{training.get('host')}: {devices}"
     records = recorder.read_records(facts.output_dir / run_files.METRICS)
     if records:
-        epochs = records[-1].get("epoch")
+        epochs = round(records[-1].get("epoch") or 0, 1)
         batch = training.get("batch", facts.batch)
         text = f"{records[-1]['step']:,} ({batch})"
-        yield "steps", text + (f"; {round(epochs, 1):g} epochs" if epochs else "")
+        count = f"; {epochs:g} epoch{'s' * (epochs != 1)}"
+        yield "steps", text + count * bool(epochs)
     given = facts.config.init_checkpoint
     start = result_files.first_weights(facts.output_dir, given)
     yield "model", f"{facts.model}, from {_from_here(start) or 'random weights'}"

@@ -100,13 +100,15 @@ def test_what_it_was_made_of(facts, tmp_path, monkeypatch, lower, best):
                   f"eval_accuracy {best[0]:.4f} at step {best[1]}"):  # fmt: skip
         assert words in page, words
     training["batch"] = "16 x 2 towers = 32 per step"  # not that of this evaluation
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1234, "epoch": 1.0}\n')
     run["flags"]["init_checkpoint"] = str(pathlib.Path.cwd() / "some" / "model")
     (tmp_path / "run.json").write_text(json.dumps(run))
     page = verdict.html_of(
         facts(lower_is_better={"eval_accuracy"} if lower else ()), [evaluated()]
     )
     assert "a model, from some/model<" in page
-    assert "1,234 (16 x 2 towers = 32 per step)" in page and "8 per step" not in page
+    assert "1,234 (16 x 2 towers = 32 per step); 1 epoch<" in page
+    assert "8 per step" not in page
     monkeypatch.chdir("/")  # as in a container
     page = verdict.html_of(
         facts(lower_is_better={"eval_accuracy"} if lower else ()), [evaluated()]

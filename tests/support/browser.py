@@ -20,6 +20,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     *("--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"),
     *("--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"),
+    "--hide-scrollbars",  # pictures have none either
 )
 SECONDS = 60
 
