@@ -51,6 +51,15 @@ def test_every_line_comes_out_in_its_place(alone, inside, tmp_path):
     assert lines[5].endswith("joy " * 15)  # what the row has no room for
 
 
+def test_a_file_without_rows(alone, inside, tmp_path):
+    file = tmp_path / "new.jsonl"
+    file.write_text("")
+    before = (alone / "predict.txt").read_bytes()
+    args = [f"--output_dir={alone}", "--do_predict=true", f"--predict_file={file}"]
+    assert_refused(inside(args), "new.jsonl: no rows")
+    assert (alone / "predict.txt").read_bytes() == before
+
+
 def test_slots_are_written_in_and_have_candidates(alone, inside, tmp_path):
     rows = [
         {"source": "sun [SLOT] loss", "context": "joy"},

@@ -1,12 +1,19 @@
 """Tags of edits, and the scripts of texts with slots."""
 
+import json
 import random
 
 import numpy as np
 import pytest
 
 from bert_mgpu.tasks.rewriting import tags
+from bert_mgpu.tasks.rewriting.dataset import slots_of
 from bert_mgpu.text.edits import Edits, edits_of, realised
+from bert_mgpu.text.rewrite_source import source_of
+from bert_mgpu.text.tokenization import Tokenizer
+from tests.support import real_texts
+from tests.support.paths import DATA
+from tests.support.realised import checked
 
 MOST = 3
 
@@ -59,3 +66,25 @@ def test_slots_are_what_stands_between_the_parts(source, slots, target, counts):
     assert (edits and edits.counts) == counts
     if edits:
         assert all(edits.keeps) and realised(source, edits) == target
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=real_texts.ABSENT)
+def test_slots_of_real_ads_are_filled_with_their_phrases():
+    """By tags, which say how much is written where, and the ids of the phrase."""
+    tokenizer = Tokenizer(DATA / "vocab" / "chinese_vocab.txt")
+    same, lines = 0, (DATA / "rewrite_data/slots/dev.jsonl").read_text("utf-8")
+    groups = [json.loads(line) for line in lines.splitlines()]
+    for group in groups:
+        ad, start = group["ad"], group["start"]
+        blank = f"{ad[:start]}[SLOT]{ad[start + len(group['phrase']) :]}"
+        source = source_of(blank, tokenizer, "[SLOT]")
+        edits = tags.slot_edits(source.ids, slots_of(source), tokenizer.ids(ad))
+        found = tags.of_edits(edits, 30)
+        keeps, counts = tags.read(np.array(found), 30)
+        script = Edits(keeps[:-1], counts, edits.written)
+        made = checked(source, script, tokenizer)
+        known = tokenizer.unk_id not in edits.written
+        assert not known or tokenizer.ids(made.text) == tokenizer.ids(ad), ad
+        same += made.text.lower() == ad.lower()
+    print(f"{same} of {len(groups)} ads")
+    assert len(groups) == 2000 and same >= 1900
