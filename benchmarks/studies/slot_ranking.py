@@ -82,7 +82,7 @@ def planned() -> list[Row]:
     ]
     kinds += [("mask", WORDS, FEW, 1), ("unk", WORDS, FEW, 1)]
     kinds += [("words", begins, 0, 1) for begins in (WORDS, INFILL, MORE, HALF)]
-    kinds += [(ONE_BY_ONE, begins, 0, 1) for begins in (WORDS, MORE)]
+    kinds.append((ONE_BY_ONE, WORDS, 0, 1))
     return [
         {"reads": reads, "begins": begins, "rows": rows, "seed": seed}
         for reads, begins, rows, seed in kinds
