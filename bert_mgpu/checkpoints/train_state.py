@@ -75,6 +75,22 @@ def saved_steps(directory: pathlib.Path) -> list[int]:
     return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
 
+def newest_intact(directory: pathlib.Path) -> int:
+    """The step of the checkpoint that `newest` reads; 0 if there is none.
+
+    Raises Unreadable where one may be intact.
+    """
+    for step in reversed(saved_steps(directory)):
+        try:
+            google_read.verify(str(directory / stem(step)))
+        except Unreadable:
+            raise
+        except UserError:
+            continue
+        return step
+    return 0
+
+
 def save(directory: pathlib.Path, state: TrainState, keep: int) -> None:
     """Writes model.ckpt-STEP and removes all but the newest `keep` (0: removes none).
 

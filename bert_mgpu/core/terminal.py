@@ -16,10 +16,11 @@ _MOST_CELL = 32  # columns that any other cell may take
 COLOURS = {"red": 31, "green": 32, "yellow": 33}  # ANSI codes
 _WIDE = ("W", "F")  # East Asian width: two terminal columns
 _NO_WIDTH = ("Mn", "Me", "Cf")  # accents and format characters: none
-_HIDDEN = ("Cc", "Cs", "Co", "Cn")  # control characters, and those without a glyph
+# Control characters, those without a glyph, and those that end lines or paragraphs.
+_HIDDEN = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")
 # Characters that change the direction of the text around them.
 _TURNING = frozenset(
-    "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 
 

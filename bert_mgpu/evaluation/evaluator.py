@@ -241,6 +241,31 @@ def read_history(output_dir: pathlib.Path) -> list[dict[str, Any]]:
     return [record for record in records if "set" in record]
 
 
+def best_known(
+    output_dir: pathlib.Path, metric: str, *, lower_is_better: bool
+) -> BestEvaluation | None:
+    """The best evaluation of dev by a metric; None if a run has none.
+
+    After a rollback it may be missing in evaluations.jsonl, which goes on from an
+    earlier step, but its weights are still in best/.
+    """
+    known = [
+        BestEvaluation(row["step"], row[metric])
+        for row in read_history(output_dir)
+        if row["set"] == MAIN and row.get(metric) is not None
+    ]
+    if not known:
+        return None
+    try:
+        kept = files.read_json(output_dir / run_files.BEST / run_files.BEST_EVALUATION)
+        if kept["metric"] == metric:
+            known.append(BestEvaluation(int(kept["step"]), float(kept["value"])))
+    except (UserError, ValueError, KeyError, TypeError, OverflowError):
+        pass  # none, or not ours
+    choose = min if lower_is_better else max
+    return choose(known, key=lambda one: one.value)
+
+
 def best_folder(output_dir: pathlib.Path) -> pathlib.Path:
     """The folder best/ of a run. Raises UserError where it holds no weights."""
     folder = output_dir / run_files.BEST

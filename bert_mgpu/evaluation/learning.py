@@ -23,8 +23,8 @@ _FEWEST_LOSSES = 4
 _BELOW_CHANCE = 0.9  # relative to the loss of equal probabilities
 _AS_GOOD = 0.01  # by which a score has to be better than another
 _ONE_LABEL = (
-    "all rows of dev have one label: no score of theirs shows whether the model has"
-    " learnt: evaluate rows of every label"
+    "all rows of dev have the same label or value: no score of theirs shows whether the"
+    " model has learnt: evaluate rows of several"
 )
 
 
@@ -72,13 +72,18 @@ class JudgedScore(NamedTuple):
 
 
 def findings(
-    scores: Sequence[JudgedScore], training: Training | None, one_answer: str = ""
+    scores: Sequence[JudgedScore],
+    training: Training | None,
+    *,
+    one_answer: str = "",
+    chance: float | None = None,
 ) -> list[str]:
     """Lines on what is wrong with a model, then one on what to try; else [].
 
     scores: the main one first; any of them may show that the model has learnt. Where
     some have an interval, the others show nothing: they may be above a floor by luck.
-    one_answer: see `core.task.Trust`.
+    one_answer: see `core.task.Trust`; chance: see `findings_of_pretraining`, None if it
+    is not known.
     """
     certain = [each for each in scores if each.interval is not None]
     scores = certain or scores
@@ -91,7 +96,8 @@ def findings(
         found.extend(filter(None, doubts[:1]))
     learns = any(each.has_floor for each in certain) and not found
     if training and not learns and (line := _loss_not_falling(training.losses)):
-        found.append(line)
+        learnt_before = chance is not None and _stays_low(training.losses, chance)
+        found += [line] if found or not learnt_before else []
     if found:
         found.append(f"to try: {'; '.join(_advice(scores, training))}")
     return found
@@ -100,7 +106,7 @@ def findings(
 def findings_from_loss(training: Training, chance: float | None = None) -> list[str]:
     """Like `findings`, for a training without an evaluation.
 
-    chance: see `findings_of_pretraining`; None if it is not known.
+    chance: see `findings`.
     """
     line = _loss_not_falling(training.losses)
     if line is None or (chance and _stays_low(training.losses, chance)):
@@ -152,30 +158,30 @@ def _doubt(score: JudgedScore) -> str | None:
     return _within_interval(score)
 
 
-def _unbeaten(scores: JudgedScore) -> Iterator[str]:
+def _unbeaten(score: JudgedScore) -> Iterator[str]:
     """The constant answers that a model does not beat, and baselines above it.
 
     A baseline within the interval may be ahead by luck.
     """
-    sign = -1 if scores.lower_is_better else 1
-    for name, floor in scores.constant.items():
-        if sign * scores.value <= sign * floor:
+    sign = -1 if score.lower_is_better else 1
+    for name, floor in score.constant.items():
+        if sign * score.value <= sign * floor:
             yield f"{name} ({floor:.4f})"
-    most = max(sign * end for end in scores.interval or (scores.value,))
-    for name, floor in scores.baseline.items():
+    most = max(sign * end for end in score.interval or (score.value,))
+    for name, floor in score.baseline.items():
         if most < sign * floor:
             yield f"{name} ({floor:.4f})"
 
 
-def _within_interval(scores: JudgedScore) -> str | None:
+def _within_interval(score: JudgedScore) -> str | None:
     """A line if the interval includes the score of one answer for all rows."""
-    if scores.interval is None:
+    if score.interval is None:
         return None
-    low, high = scores.interval
-    for name, floor in scores.constant.items():
+    low, high = score.interval
+    for name, floor in score.constant.items():
         if low <= floor <= high:
             return (
-                f"{scores.metric} {scores.value:.4f} (95 %: {low:.4f} to {high:.4f})"
+                f"{score.metric} {score.value:.4f} (95 %: {low:.4f} to {high:.4f})"
                 f" may be no better than {name} ({floor:.4f})"
             )
     return None

@@ -98,25 +98,28 @@ def _facts(
         for row in evaluator.read_history(facts.output_dir)
         if row["set"] == evaluator.MAIN and row.get(facts.metric) is not None
     ]
-    if history:
-        choose = min if facts.metric in facts.lower_is_better else max
-        best = choose(history, key=lambda row: row[facts.metric])
+    best = evaluator.best_known(
+        facts.output_dir,
+        facts.metric,
+        lower_is_better=facts.metric in facts.lower_is_better,
+    )
+    if best:
         yield (
             "best during training",
-            f"{facts.metric} {best[facts.metric]:.4f} at step {best['step']:,},"
+            f"{facts.metric} {best.value:.4f} at step {best.step:,},"
             f" of {len(history)} evaluations",
         )
 
 
 def trained(training: dict[str, Any]) -> str:
-    """When, and how long: 2026-11-26 18:03 to 18:05, 112 seconds of steps."""
+    """When, and how long: 2026-11-26 18:03 to 18:05, 112 seconds of training."""
     began = _minute(training.get("began"))
     ended = _minute(training.get("ended"))
     if not ended:
         return f"from {began}, not finished"
     if ended[:10] == began[:10]:
         ended = ended[11:]
-    return f"{began} to {ended}, {units.duration_text(training['seconds'])} of steps"
+    return f"{began} to {ended}, {units.duration_text(training['seconds'])} of training"
 
 
 def _minute(time: object) -> str:

@@ -17,6 +17,7 @@ from bert_mgpu.runs.run import FinetuningRun, Run
 from bert_mgpu.training import loop, recorder, schedule
 
 _GOOGLES = "adamw_google"
+_ENOUGH_ROWS = 20
 
 
 def longest_step(
@@ -99,16 +100,20 @@ def assess(
     if run.topology.group.rank > 0:
         return UNASSESSED
     doubts = list[str]()
-    trusts = {name: _trust(run, own) for name, own in scored.items()}
+    trusts = {
+        name: _trust(run, own, len(sets[name].first_rows))
+        for name, own in scored.items()
+    }
+    shown = {name: trust.without_points() for name, trust in trusts.items()}
     for name, own in scored.items():
-        trust = trusts[name]
-        texts = [f"{key} {a:.4f} to {b:.4f}" for key, (a, b) in trust.intervals.items()]
+        ends = shown[name].intervals.items()
+        texts = [f"{key} {a:.4f} to {b:.4f}" for key, (a, b) in ends]
         if texts:
             title = f"{name}, " if len(scored) > 1 else ""
             say(f"{title}95 % intervals: {', '.join(texts)}")
         if name != MAIN:
             continue
-        found = run.task.scores(own)
+        trust, found = trusts[name], run.task.scores(own)
         judged = [
             _judged(
                 run,
@@ -120,21 +125,24 @@ def assess(
             for metric in trust.judged
         ]
         training = _training(run, plan) if plan else None
-        doubts = learning.findings(judged, training, trust.one_answer)
+        doubts = learning.findings(
+            judged, training, one_answer=trust.one_answer, chance=run.task.chance_loss
+        )
         beside = learning.comparison(judged[0])
         if beside and not doubts:
             say(f"{name} {judged[0].metric} {judged[0].value:.4f}: {beside}")
     _warn(doubts)
-    return Assessment(trusts, doubts, baseline)
+    return Assessment(shown, doubts, baseline)
 
 
-def _trust(run: FinetuningRun, scored: Any) -> Trust:
+def _trust(run: FinetuningRun, scored: Any, rows: int) -> Trust:
     """The trust in a set's scores, judged by --best_metric if that is known.
 
-    Beside a score without an interval, the task's own are judged.
+    Beside a score without an interval, the task's own are judged. Of few rows that are
+    all right, the bootstrap says nothing; many count for what they are.
     """
     found = run.task.trust(scored)
-    trust = found.without_points()
+    trust = found if rows >= _ENOUGH_ROWS else found.without_points()
     judged = trust.judged or [run.task.metric]
     chosen = run.config.best_metric
     if chosen and chosen in run.task.scores(scored):
@@ -169,17 +177,19 @@ def assess_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Assessment:
     """
     if run.topology.group.rank > 0:
         return UNASSESSED
-    training = _training(run, plan)
-    row, metric = _evaluation(run), run.config.best_metric or run.task.metric
-    if row is None:
-        doubts = learning.findings_from_loss(training, run.task.chance_loss)
+    training, chance = _training(run, plan), run.task.chance_loss
+    metric = run.config.best_metric or run.task.metric
+    evaluated = _evaluation(run, metric)
+    if evaluated is None:
+        doubts = learning.findings_from_loss(training, chance)
         _warn(doubts)
         return Assessment({}, doubts, {})
+    step, value = evaluated
     baseline = result_files.read_baseline(run.output_dir).get(MAIN, {})
-    score = _judged(run, metric, row[metric], trust=Trust(), baseline=baseline)
-    doubts = learning.findings([score], training)
+    score = _judged(run, metric, value, trust=Trust(), baseline=baseline)
+    doubts = learning.findings([score], training, chance=chance)
     _warn(doubts)
-    said = f"{MAIN} {metric} {row[metric]:.4f} at step {row['step']:,}, while training"
+    said = f"{MAIN} {metric} {value:.4f} at step {step:,}, while training"
     beside = learning.comparison(score)
     said += f"; {beside}" * bool(beside)
     return Assessment({}, doubts, {}, instead=said)
@@ -199,21 +209,19 @@ def _warn(doubts: Sequence[str]) -> None:
         fact("", f"WARNING: {line}")
 
 
-def _evaluation(run: FinetuningRun) -> Mapping[str, Any] | None:
-    """The evaluation during training of the weights that it leaves; None if none."""
+def _evaluation(run: FinetuningRun, metric: str) -> tuple[int, float] | None:
+    """Step and value of the evaluation of the weights that a training leaves."""
     if not run.config.eval_steps:
         return None
-    chosen_by = run.config.best_metric or run.task.metric
+    if run.config.use_best:
+        lower = metric in run.task.lower_is_better
+        return evaluator.best_known(run.output_dir, metric, lower_is_better=lower)
     known = [
-        row
+        (row["step"], row[metric])
         for row in evaluator.read_history(run.output_dir)
-        if row["set"] == MAIN
-        and None not in (row.get(run.task.metric), row.get(chosen_by))
+        if row["set"] == MAIN and row.get(metric) is not None
     ]
-    if not (known and run.config.use_best):
-        return known[-1] if known else None
-    choose = min if chosen_by in run.task.lower_is_better else max
-    return choose(known, key=lambda row: row[chosen_by])
+    return known[-1] if known else None
 
 
 def _training(run: Run, plan: loop.TrainingPlan) -> learning.Training:

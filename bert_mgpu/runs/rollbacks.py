@@ -107,7 +107,7 @@ def roll_back(error: DivergedStep, run: Run, of: str) -> None:
             " or lower --learning_rate, with another --output_dir",
         )
     if group.rank == 0:
-        newest = max(train_state.saved_steps(run.output_dir), default=0)
+        newest = train_state.newest_intact(run.output_dir)
         after = [*before, Rollback(error.step, newest, error.seen)]
         content: dict[str, Any] = {"learning_rate": run.config.learning_rate}
         content["of"] = of

@@ -26,16 +26,20 @@ from bert_mgpu.runs.run import Run
 _TRAINING = "training"  # key in run.json
 
 
-def write(run: Run, identity: dict[str, Any]) -> None:
-    """Writes the files of a run that is about to train."""
+def write(run: Run, identity: dict[str, Any], *, rolled_back: bool = False) -> None:
+    """Writes the files of a run that is about to train.
+
+    rolled_back: it may be back at its first step, but did not begin now.
+    """
     config, model, output_dir = run.config, run.model, run.output_dir
     began = {"began": _now(), "seconds": 0.0}
     settings = {f.name: getattr(config, f.name) for f in fields(type(config))}
     settings["do_lower_case"] = model.do_lower_case
     settings["init_checkpoint"] = absolute(config.init_checkpoint)
-    if train_state.saved_steps(output_dir):
-        if (output_dir / run_files.RUN).is_file():  # TF1 code writes none
-            settings["init_checkpoint"] = began_from(output_dir)
+    saved = bool(train_state.saved_steps(output_dir))
+    if saved and (output_dir / run_files.RUN).is_file():  # TF1 code writes none
+        settings["init_checkpoint"] = began_from(output_dir)
+    if saved or rolled_back:
         began |= _training(output_dir)
     here = {
         "host": platform.node(),

@@ -170,7 +170,7 @@ def _train(
     fact("padding", f"{config.padding}; padding's share of tokens: {texts}")
     order = orders[config.padding]
     if group.rank == 0:
-        run_json.write(run, identity)
+        run_json.write(run, identity, rolled_back=bool(plan.halvings))
     fact(
         "training",
         f"steps {state.step + 1} to {plan.steps}, learning rate {plan.rate_in_words};"

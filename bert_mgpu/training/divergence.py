@@ -119,14 +119,22 @@ def _part(name: str) -> str:
 
 
 def in_words(found: Mapping[int, str], towers: int) -> str:
-    """The result of `search`: "layer 3 of tower 2" or "layer 3 of all 4 towers"."""
-    if not found:
-        return ""
-    place = found[min(found)]
-    those = [tower for tower, own in found.items() if own == place]
+    """The result of `search`: "layer 3 of tower 2" or "layer 3 of all 4 towers".
+
+    Several places are in the order of their first towers.
+    """
     if towers == 1:
-        return place
+        return found.get(0, "")
+    of_place: dict[str, list[int]] = {}
+    for tower in sorted(found):
+        of_place.setdefault(found[tower], []).append(tower)
+    return "; ".join(
+        f"{place} of {_towers_in_words(those, towers)}"
+        for place, those in of_place.items()
+    )
+
+
+def _towers_in_words(those: Sequence[int], towers: int) -> str:
     if len(those) == towers:
-        return f"{place} of all {towers} towers"
-    plural = "s" * (len(those) > 1)
-    return f"{place} of tower{plural} {', '.join(map(str, sorted(those)))}"
+        return f"all {towers} towers"
+    return f"tower{'s' * (len(those) > 1)} {', '.join(map(str, those))}"

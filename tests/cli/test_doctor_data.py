@@ -109,11 +109,23 @@ def test_many_sets_have_several_tables(doctor, tmp_path):
     assert sum((line[1:] for line in headings), []) == ["train", "dev", *names]
 
 
-def test_near_rows_by_place_and_label(doctor):
+def test_near_rows_by_place_and_label(doctor, tmp_path):
     train = [*sound(40), f"{LONG}\ta", f"{LONG.title()}!\ta", f"{LONG[1:]}\tb"]
     near = [line.replace("\t", ".\t") for line in sound(4)]
-    code, out = doctor(train=train, dev=[*sound(15, 100), *near, f"{LONG}s\tb"])
+    page, dev = tmp_path / "page.html", [*sound(15, 100), *near, f"{LONG}s\tb"]
+    code, out = doctor(f"--html={page}", train=train, dev=dev)
     assert code == 0
+    rows = re.findall("<tr><td>(.*?)</td></tr>", page.read_text())
+    pairs = [re.split("</td><td[^>]*>", row) for row in rows if "train.tsv:" in row]
+    places = [
+        (own.split(":")[-1], like.split(":")[-1]) for own, _, _, like, *_ in pairs
+    ]
+    assert places == [
+        ("42", "41"),
+        ("43", "41"),
+        *zip(["16", "17", "18", "19", "20"], ["1", "2", "3", "4", "41"], strict=True),
+    ]
+    assert pairs[1][1:3] == ["b", LONG[1:]] and pairs[1][4:] == ["a", LONG]
     assert problems(out) == [
         "train.tsv:42 like 41: 1 row nearly repeating an earlier row, with the same"
         " label",

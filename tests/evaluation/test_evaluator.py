@@ -16,6 +16,7 @@ from bert_mgpu.evaluation.evaluator import (
     BestEvaluation,
     EvaluationSettings,
     Evaluator,
+    best_known,
 )
 from bert_mgpu.training.events import Events
 
@@ -64,6 +65,28 @@ def test_a_resumed_run_knows_its_best_and_what_it_evaluated(make):
     assert not resumed.missed(8, 18) and not resumed.missed(9, 18)
     assert resumed.missed(12, 18) and resumed.missed(18, 18)
     assert not resumed.missed(0, 18)
+
+
+@pytest.mark.parametrize(
+    ("best", "metric", "known"),
+    [
+        ((4, 0.75, "f1"), "f1", (4, 0.75)),
+        ((12, 0.9, "f1"), "f1", (12, 0.9)),  # found before a rollback to step 8
+        ((12, 0.4, "f1"), "f1", (4, 0.5)),
+        ((12, 0.9, "accuracy"), "f1", (4, 0.5)),
+        (None, "f1", (4, 0.5)),
+        (None, "accuracy", None),
+    ],
+)
+def test_the_best_evaluation_is_known_after_a_rollback(
+    make, tmp_path, best, metric, known
+):
+    make(8, HISTORY)
+    (tmp_path / "best").mkdir()
+    if best:
+        facts = dict(zip(("step", "value", "metric"), best, strict=True))
+        (tmp_path / "best/best.json").write_text(json.dumps(facts))
+    assert best_known(tmp_path, metric, lower_is_better=False) == known
 
 
 def test_the_best_of_another_run_is_no_bar(make, capsys):

@@ -12,6 +12,7 @@ from bert_mgpu.evaluation import html
         ("<script>x</script>", "&lt;script&gt;x&lt;/script&gt;"),
         ('" onload="x', "&quot; onload=&quot;x"),
         ("a\u202eb", "a\\u202eb"),
+        ("a\u061cb\u2028c", "a\\u061cb\\u2028c"),
         ("a\u2066b", "a\\u2066b"),
         ("a\x00b", "a\\u0000b"),
         ("好 ☃", "好 ☃"),

@@ -128,7 +128,7 @@ def test_a_baseline_that_is_never_right_is_no_floor(value):
 
 def test_one_answer_is_told_first():
     said = "99 of 100 rows are predicted as good, but only 50 are"
-    assert findings(scores(0.9), GOOD, said)[0] == said
+    assert findings(scores(0.9), GOOD, one_answer=said)[0] == said
 
 
 def test_any_score_may_show_that_it_learnt():
@@ -159,6 +159,15 @@ def test_a_loss_that_does_not_fall():
     alone = [JudgedScore("eval_loss", 1.0, True, None, {}, {})]
     assert len(findings(alone, GOOD._replace(losses=FLAT))) == 2
     assert findings(alone, GOOD) == []
+
+
+def test_a_loss_far_below_chance_need_not_fall():
+    """That of weights that have learnt before; a doubt about a score still counts."""
+    low = GOOD._replace(losses=[0.05] * 8)
+    assert findings(scores(0.95), low, chance=0.693) == []
+    for score, chance in ((0.95, None), (0.95, 0.05), (0.5, 0.693)):
+        lines = findings(scores(score), low, chance=chance)
+        assert any("did not fall: 0.0500" in line for line in lines)
 
 
 def test_a_training_that_nothing_has_evaluated():
@@ -213,7 +222,7 @@ def test_rows_of_one_label_say_nothing_of_a_model(lower):
     right = float(not lower)
     alone = JudgedScore("x", right, lower, None, {"one": right}, {})
     (line,) = findings([alone], GOOD)
-    assert line.startswith("all rows of dev have one label: no score of theirs shows")
+    assert line.startswith("all rows of dev have the same label or value: no score")
     assert findings([alone._replace(value=0.4)], None) == [line]
     told = findings([alone], GOOD._replace(losses=FLAT))
     assert told[0] == line and "did not fall" in told[1]

@@ -3,11 +3,15 @@
 import dataclasses
 import json
 import re
+import types
 
+import numpy as np
 import pytest
 
 from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.evaluation import learning
 from bert_mgpu.runs import assessment as assessment_lib
+from bert_mgpu.tasks.classification import trust
 from bert_mgpu.training.loop import TrainingPlan
 
 DO = {"do_train": True, "do_eval": True}
@@ -139,8 +143,33 @@ def test_a_model_that_did(said, work):
     assert not re.search(r" (\d\.\d{4}) to \1", err)
 
 
-def test_a_training_that_goes_on_from_a_trained_model(said, monkeypatch):
+@pytest.mark.parametrize(("rows", "sure"), [(100, True), (12, False)])
+def test_all_rows_right_are_no_less_than_one_wrong(rows, sure):
+    """Three rows are of the other class: accuracy's interval includes "always 0"."""
+    truth = (np.arange(rows) < 3).astype(int)
+    found = trust.of_classes(truth, truth, ["0", "1"])
+    scores = dict.fromkeys(found.judged, 1.0)
+    family = types.SimpleNamespace(baseline_name="naive Bayes")
+    run = types.SimpleNamespace(
+        task=types.SimpleNamespace(
+            trust=lambda scored: found, scores=lambda scored: scores, lower_is_better=()
+        ),
+        config=FinetuneConfig(),
+        data=types.SimpleNamespace(family=family),
+    )
+    own = assessment_lib._trust(run, None, rows)
+    judged = [
+        assessment_lib._judged(run, name, 1.0, trust=own, baseline={})
+        for name in own.judged
+    ]
+    assert bool(learning.findings(judged, None)) != sure, judged
+
+
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_a_training_that_goes_on_from_a_trained_model(said, monkeypatch, evaluates):
     """Its loss is low, and need not fall."""
+    if evaluates:
+        monkeypatch.setattr(assessment_lib, "_evaluation", lambda *args: (2, 0.99))
     losses = {"losses": [0.05] * 8, "from_weights": True}
     trained = assessment_lib._training
     monkeypatch.setattr(

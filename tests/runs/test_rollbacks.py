@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core.errors import DivergedStep
 from bert_mgpu.core.rows import Features, Ragged
 from bert_mgpu.data.batching import Batching
@@ -18,7 +19,7 @@ from bert_mgpu.runs import mlflow_state, rollbacks
 def job(tmp_path):
     """job(...) -> what is read of a run in a folder with two checkpoints."""
     for step in (4, 8):
-        (tmp_path / f"model.ckpt-{step}.index").write_bytes(b"")
+        google_read.write(tmp_path / f"model.ckpt-{step}", {"weights": np.zeros(9)})
     return types.SimpleNamespace(
         output_dir=tmp_path,
         topology=types.SimpleNamespace(group=SOLO),
@@ -42,6 +43,16 @@ def test_those_of_another_training_do_not_count(job, tmp_path):
     assert len(rollbacks.read(job, "a")) == 1
     rollbacks.roll_back(DivergedStep(10, "loss nan", ""), job, "b")
     assert [one.diverged for one in rollbacks.read(job, "b")] == [10]
+
+
+def test_a_damaged_checkpoint_is_not_gone_back_to(job, tmp_path):
+    """Training had begun at the one before it, and saves the next one in its place."""
+    (data,) = tmp_path.glob("model.ckpt-8.data*")
+    data.write_bytes(b"")
+    rollbacks.roll_back(DivergedStep(6, "loss nan", ""), job, "a")
+    assert [one.step for one in rollbacks.read(job, "a")] == [4]
+    (tmp_path / "model.ckpt-8.index").unlink()
+    assert [one.step for one in rollbacks.read(job, "a")] == [4]
 
 
 def test_mlflow_gets_the_steps_that_are_repeated(job, tmp_path):

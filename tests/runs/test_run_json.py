@@ -27,7 +27,7 @@ def save(folder):
     train_state.save(folder, state, 5)
 
 
-def write_run_files(output_dir, init_checkpoint):
+def write_run_files(output_dir, init_checkpoint, **flags):
     run = types.SimpleNamespace(
         config=FinetuneConfig(init_checkpoint=init_checkpoint, max_seq_length=9),
         model=MODEL,
@@ -38,7 +38,7 @@ def write_run_files(output_dir, init_checkpoint):
         batch_in_words="8 examples x 2 towers = 16 per step",
         output_dir=output_dir,
     )
-    run_json.write(run, {"seed": 42})
+    run_json.write(run, {"seed": 42}, **flags)
 
 
 def test_a_folder_of_tf1_code_began_as_this_command_says(tmp_path):
@@ -76,3 +76,12 @@ def test_run_files_say_how_it_began(tmp_path):
     assert "do_lower_case" not in facts["flags"]  # the model has no vocabulary
     assert (tmp_path / "label_list.txt").read_text() == "a\nb\n"
     assert not (tmp_path / "vocab.txt").exists()
+
+
+def test_a_rollback_to_the_start_is_no_new_beginning(tmp_path):
+    write_run_files(tmp_path, None)
+    run_json.note_time(tmp_path, 5.0, ended=False)
+    write_run_files(tmp_path, None, rolled_back=True)
+    assert json.loads((tmp_path / "run.json").read_text())["training"]["seconds"] == 5
+    write_run_files(tmp_path, None)
+    assert json.loads((tmp_path / "run.json").read_text())["training"]["seconds"] == 0

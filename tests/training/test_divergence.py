@@ -127,7 +127,11 @@ def test_gradients_are_followed_backwards(faulty, place):
         ({2: "layer 3"}, 4, "layer 3 of tower 2"),
         ({3: "x", 1: "x"}, 4, "x of towers 1, 3"),
         ({0: "x", 1: "x"}, 2, "x of all 2 towers"),
-        ({1: "layer 3", 2: "the loss"}, 4, "layer 3 of tower 1"),
+        (
+            {2: "the loss", 3: "x", 0: "x"},
+            4,
+            "x of towers 0, 3; the loss of tower 2",
+        ),
     ],
 )
 def test_places_in_words(found, towers, words):

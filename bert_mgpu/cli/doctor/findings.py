@@ -52,6 +52,10 @@ class Findings:
         """`show` of a text for so many columns; on the page it may be wider."""
         self.show(title, text(columns), html.lines(text(_PAGE)))
 
+    def on_page(self, title: str, page: str) -> None:
+        """Shows HTML under the title, on the page alone; "" shows nothing."""
+        self._sections += [(title, page)] if page else []
+
     def list_problems(self, lines: Sequence[str], looked_for: Sequence[str]) -> None:
         """Prints what is wrong with the rows, or that nothing is."""
         self._looked_for = f"looked for: {', '.join(looked_for)}"

@@ -1,4 +1,4 @@
-"""Rows with nearly the same text as another row: lines for the doctor's report."""
+"""Rows with nearly the same text as another row: lines and a table for the doctor."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import NamedTuple
 from bert_mgpu.cli.doctor.task_sets import ReadSet
 from bert_mgpu.core import hashing
 from bert_mgpu.core.rows import Example
+from bert_mgpu.evaluation import html
 from bert_mgpu.text import near_duplicates
 
 _MAX_PAIRS = 3  # that a line names
+_HEAD = ("place", "label", "text", "like", "its label", "its text")
+_LETTERS = "wwtwwt"  # of `html.table`
 # (in the same file; same label, None: unknown) -> what a line says of such rows.
 _SAID = {
     (True, True): "nearly repeating an earlier row, with the same label",
@@ -85,3 +88,21 @@ def warnings(rows: Sequence[NearRow]) -> Iterator[str]:
             count += f" ({len(some) / len(some[0].own.examples):.1%})"
         said = _SAID[path == other, same].format(path=other)
         yield f"{path}:{', '.join(pairs[:_MAX_PAIRS])}{more}: {count} {said}"
+
+
+def page(rows: Sequence[NearRow]) -> str:
+    """All pairs as HTML; "" without any."""
+    cells = [
+        (*_cells(row.own, row.example), *_cells(row.other, row.like)) for row in rows
+    ]
+    return html.table([_HEAD, *cells], _LETTERS) if cells else ""
+
+
+def _cells(own: ReadSet, example: Example) -> tuple[str, str, str]:
+    """Place, label and text of a row."""
+    label = example.label
+    if isinstance(label, tuple) and all(isinstance(name, str) for name in label):
+        label = ", ".join(label)
+    text = " | ".join(filter(None, (example.text_a, example.text_b)))
+    shown = str(label) if isinstance(label, str | float) else ""
+    return f"{own.path}:{example.line}", shown, text

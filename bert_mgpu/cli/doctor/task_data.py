@@ -138,8 +138,7 @@ def _report(config: TaskDataConfig) -> None:
     findings = Findings()
     if checked:
         columns = terminal.columns_of(sys.stdout)
-        rows = functools.partial(first_rows.shown, sets)
-        findings.draw("first rows", rows, columns)
+        findings.draw("first rows", functools.partial(first_rows.shown, sets), columns)
         length = config.length_in_words if known else None
         sizes = functools.partial(_sizes, [*checked.values()], length)
         findings.draw("sizes", sizes, terminal.narrow(sys.stdout))
@@ -162,7 +161,9 @@ def _report(config: TaskDataConfig) -> None:
         warnings += doubted.warnings()
         looked_for += ["doubtful labels"] * doubted.learns
     warnings += _signs(unknown, plain, copied=not family.has_windows)
-    warnings += near_rows.warnings(near_rows.find(sets))
+    near = near_rows.find(sets)
+    warnings += near_rows.warnings(near)
+    findings.on_page("rows with nearly the same text", near_rows.page(near))
     lines = [*task_sets.missing(config, files)]
     lines += [line for read in sets for line in read.problems] + warnings
     findings.list_problems(lines, looked_for)

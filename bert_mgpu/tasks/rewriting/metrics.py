@@ -11,6 +11,8 @@ import collections
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from bert_mgpu.core import intervals
 from bert_mgpu.core.task import Trust
 from bert_mgpu.text.edits import TokenEdit
@@ -59,7 +61,7 @@ def scores(
     """The scores of a set: R texts each, and the edits that turn sources into them.
 
     For the scores of copying, pass the sources as predictions, without edits. Slot
-    markers are no words that a text could keep or delete.
+    markers do not count as words.
     """
     bleu = bleu_of([_unmarked(text, slot_marker) for text in predicted], targets)
     each = [
@@ -79,18 +81,30 @@ def scores(
 
 
 def trust(
-    sources: Sequence[str], predicted: Sequence[str], targets: Sequence[str]
+    sources: Sequence[str],
+    predicted: Sequence[str],
+    targets: Sequence[str],
+    *,
+    slot_marker: str = "",
 ) -> Trust:
-    """The interval of exact matches, and a remark if hardly any text is changed."""
+    """The intervals of SARI and exact matches; a remark if hardly a text is changed."""
+    if not targets:
+        return Trust()
     right = sum(map(str.__eq__, predicted, targets))
     low, high = intervals.wilson(right, len(targets))
+    each = [
+        text_sari(*texts, slot_marker=slot_marker)
+        for texts in zip(sources, predicted, targets, strict=True)
+    ]
+    of_sari = intervals.of_mean(np.array(each))
     changed, asked = (
         sum(map(str.__ne__, own, sources)) for own in (predicted, targets)
     )
     line = ""
     if asked >= _FEWEST and changed < _HARDLY * asked:
         line = f"{changed} of {len(sources)} texts are changed, where {asked} should be"
-    return Trust({"exact_match": (100 * low, 100 * high)}, one_answer=line)
+    found = {"sari": of_sari, "exact_match": (100 * low, 100 * high)}
+    return Trust(found, one_answer=line)
 
 
 def text_sari(

@@ -239,7 +239,8 @@ class Rewriting(FinetuningTask):
         return report.of_set(scored, keep_bias=self._choice.keep_bias)
 
     def trust(self, scored: RewrittenSet) -> Trust:
-        return metrics.trust(scored.pairs.sources, scored.texts, scored.pairs.targets)
+        sources, targets = scored.pairs.sources, scored.pairs.targets
+        return metrics.trust(sources, scored.texts, targets, slot_marker=self._marker)
 
     def decide(self, scored: RewrittenSet) -> Predictions:
         return predictions.decide(scored)

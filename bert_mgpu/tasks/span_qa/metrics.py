@@ -228,14 +228,20 @@ def trust(
     chinese: bool,
     negative: bool = False,
 ) -> Trust:
-    """The interval of F1, and a remark if nearly all questions get the same answer."""
+    """The intervals of F1 and of exact answers, and a remark if nearly all questions
+    get the same answer.
+    """
     if not predicted:
         return Trust()
-    score, name = f1 if negative else f1_squad11, "f1"
+    name, score = "f1", f1 if negative else f1_squad11
+    name_exact, is_exact = "exact" if negative else "exact_match", exact
     if chinese:
-        score, name = cmrc_f1, "cmrc_f1"
-    values = question_scores(truth, predicted, score)
-    low, high = intervals.of_mean(values)
+        name, score, name_exact, is_exact = "cmrc_f1", cmrc_f1, "cmrc_em", cmrc_exact
+    right = int(question_scores(truth, predicted, is_exact).sum())
+    found = {
+        name: intervals.of_mean(question_scores(truth, predicted, score)),
+        name_exact: intervals.wilson(right, len(predicted)),
+    }
     said, count = collections.Counter(predicted).most_common(1)[0]
     true = sum(said in (texts or ("",)) for texts in truth)
     line = ""
@@ -245,7 +251,8 @@ def trust(
             f"{count} of {len(predicted)} questions get {answer}, which is right for"
             f" {true}"
         )
-    return Trust({name: (100 * low, 100 * high)}, one_answer=line)
+    percent = {name: (100 * low, 100 * high) for name, (low, high) in found.items()}
+    return Trust(percent, one_answer=line)
 
 
 def _percent(values: np.ndarray) -> float:

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from bert_mgpu.tasks.rewriting import metrics
@@ -209,10 +210,16 @@ def test_the_interval_of_exact_matches_and_texts_that_stay_as_they_are():
     targets = [f"{text} !" if n % 2 else text for n, text in enumerate(sources)]
     found = metrics.trust(sources, targets, targets)
     assert found.intervals["exact_match"] == pytest.approx((96.3, 100.0), abs=0.1)
+    assert found.intervals["sari"] == (100.0, 100.0)
     assert found.one_answer == ""
     copied = metrics.trust(sources, sources, targets)
     low, high = copied.intervals["exact_match"]
     assert 40 < low < 50 < high < 60
+    each = [metrics.text_sari(s, s, t) for s, t in zip(sources, targets, strict=True)]
+    middle, error = np.mean(each), np.std(each) / 10
+    assert copied.intervals["sari"] == pytest.approx(
+        (middle - 1.96 * error, middle + 1.96 * error), abs=error / 5
+    )
     assert copied.one_answer == "0 of 100 texts are changed, where 50 should be"
     few = [*targets[:10], *sources[10:]]  # five of fifty
     assert metrics.trust(sources, few, targets).one_answer == ""

@@ -197,7 +197,11 @@ def test_the_interval_of_f1_and_one_answer_for_all():
     same = metrics.trust(truth, ["word1"] * 100, chinese=True)
     said = "100 of 100 questions get the answer 'word1', which is right for 1"
     assert same.one_answer == said
-    assert {*same.intervals} == {"cmrc_f1"}
+    assert {*same.intervals} == {"cmrc_f1", "cmrc_em"}
+    one_of_100 = pytest.approx((0.18, 5.45), abs=0.01)
+    assert same.intervals["cmrc_em"] == one_of_100
+    low, high = found.intervals["exact_match"]
+    assert low < 75.0 < high
     none = metrics.trust(truth, [""] * 100, chinese=False)
     said = "100 of 100 questions get no answer, which is right for 50"
     assert none.one_answer == said
