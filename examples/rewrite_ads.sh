@@ -58,7 +58,7 @@ head -n 1 "$OUT/ranker/rewrites.jsonl"
 #    lack, learns alone first. Google's weights have it.
 "$PYTHON" data_prep/create_pretraining_data.py --input_file="$OUT/data/infill.txt" \
   --output_file="$OUT/infill.tfrecord" --vocab_file="$MODEL/vocab.txt" \
-  --objective=infill --max_seq_length="$LENGTH"
+  --objective=infill --max_seq_length="$LENGTH" --dupe_factor=1
 "$PYTHON" run_pretraining_mgpu.py --input_file="$OUT/infill.tfrecord" \
   --max_seq_length="$LENGTH" --init_checkpoint="$MODEL" --output_dir="$OUT/head" \
   --freeze='^bert/' --do_train=true --n_gpus="$N_GPUS" --train_batch_size=32 \

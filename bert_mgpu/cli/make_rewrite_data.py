@@ -154,7 +154,7 @@ def _report(
         yield f"wrote {output_dir / candidates.OUTPUT}: {count}"
     else:
         train = counted(rows["ads_train"], "ad")
-        yield f"train: {train}, dev: {rows['ads_dev']}, none in both"
+        yield f"train: {train}, dev: {rows['ads_dev']}, no ad in both"
         for output, name in rewrite_data.ROWS.items():
             yield f"wrote {output_dir / name}: {counted(rows[output], 'row')}"
         if rows["copied"]:

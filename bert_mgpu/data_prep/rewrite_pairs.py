@@ -191,7 +191,7 @@ class BlockRows:
         ranking, rewriting = ("eval", "dev") if is_dev else ("train", "rewrite")
         phrases = [(1, slot.text), *((0, text) for text in others)]
         for flag, phrase in phrases:
-            blank = ad_segments.blanked(ad.text, slot, phrase)
+            blank = ad_segments.with_slot(ad.text, slot, phrase)
             self._row(ranking, flag, slot.number, phrase, blank)
         marked = ad_segments.marked(ad.text, slot)
         hint = [ad.hint] if self._has_hint else []
@@ -207,7 +207,7 @@ class BlockRows:
     def add_candidates(self, ad: Ad, slot: AdSegment, texts: list[str]) -> None:
         """Adds the rows of a new ad's segment: its own phrase, then others."""
         for flag, phrase in [(1, slot.text), *((0, text) for text in texts)]:
-            blank = ad_segments.blanked(ad.text, slot, phrase)
+            blank = ad_segments.with_slot(ad.text, slot, phrase)
             self._row("candidates", flag, slot.number, phrase, blank)
 
     def __enter__(self) -> BlockRows:

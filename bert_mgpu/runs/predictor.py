@@ -91,16 +91,16 @@ class Predictor:
         display = self.task.display(self.predict([example]).records[0])
         answer: dict[str, Any] = display._asdict()
         config, tokenizer = self.data.config, self.data.model.required_tokenizer
-        texts = [example.text_a, example.text_b or ""]
+        texts, marks = [example.text_a, example.text_b or ""], self.data.files.marks
         pieces = [tokenizer.ids_with_offsets(text) for text in texts]
         unknown = {
             text[start:end]: None
             for text, own in zip(texts, pieces, strict=True)
             for token, start, end in own
-            if token == tokenizer.unk_id
+            if token == tokenizer.unk_id and text[start:end] not in marks
         }
         answer["unknown"] = [*unknown][:_MOST_UNKNOWN]
-        if not self._has_rows:  # one row, as `fit_row` makes it
+        if not self._has_rows and self.task.reads_both_texts:  # one row
             counts = [len(own) for own in pieces]
             kept = truncation.fit_row(
                 range(counts[0]),

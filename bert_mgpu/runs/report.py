@@ -23,7 +23,8 @@ def write(
 ) -> None:
     """Writes the report of a training or an evaluation, in the first process.
 
-    scored: the scored rows of each evaluated set; told: what was logged about them.
+    scored: the scored rows of each evaluated set; assessment: what was logged about
+    them.
     """
     config, task, data = run.config, run.task, run.data
     if not (config.report and (config.do_train or config.do_eval)):

@@ -59,6 +59,7 @@ class FinetuningTask(abc.ABC):
     has_baseline = True  # whether `Family.baseline` has scores to compare with
     score_settings: tuple[str, ...] = ()  # flags on which the scores depend
     chance_loss: float | None = None  # the least of equal probabilities, if known
+    reads_both_texts = True  # a row has them, cut to fit by `truncation.fit_row`
 
     @property
     def segments(self) -> Segments:
@@ -240,8 +241,8 @@ class Family(abc.ABC):
         """
         return files
 
-    def kept_together(self, example: Example) -> Sequence[str]:
-        """Texts by which --dev_share groups examples: equal ones stay on one side."""
+    def kept_together(self, example: Example) -> Sequence[Sequence[str]]:
+        """Keys for --dev_share: examples that share any of them stay on one side."""
         return dev_share.both(example)
 
     def with_labels_of(

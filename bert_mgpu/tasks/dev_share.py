@@ -1,10 +1,11 @@
 """A dev set that is split off from the training file, for a task without a dev file.
 
 It has the given share of all rows, and of each label as nearly as whole texts allow:
-rows with the same text stay on one side. Hashes of the texts decide, not a seed that
-may differ when the model is evaluated later: the same rows, in any order, are always
-split in the same way. Adding or removing rows may move a text to the other side, since
-the share of its label is rounded together with those of all labels.
+rows with the same text, and others that the family keeps together, stay on one side.
+Hashes of the texts decide, not a seed that may differ when the model is evaluated
+later: the same rows, in any order, are always split in the same way. Adding or removing
+rows may move a text to the other side, since the share of its label is rounded together
+with those of all labels.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ def of_run(config: FinetuneConfig, task: TaskFiles) -> float | None:
     return config.dev_share if "dev_share" in config.given or not task.dev else None
 
 
-Texts = Callable[[Example], Sequence[str]]
+Keys = Callable[[Example], Sequence[Sequence[str]]]
 
 
-def both(example: Example) -> Sequence[str]:
-    return example.text_a, example.text_b or ""
+def both(example: Example) -> Sequence[Sequence[str]]:
+    """One key: the two texts."""
+    return [(example.text_a, example.text_b or "")]
 
 
 class Splittable(Protocol):
@@ -41,15 +43,15 @@ class Splittable(Protocol):
 
     labels_are_texts: bool
 
-    def kept_together(self, example: Example) -> Sequence[str]: ...
+    def kept_together(self, example: Example) -> Sequence[Sequence[str]]: ...
 
 
 def of_family(
     family: Splittable, examples: list[Example], share: float, *, dev: bool
 ) -> list[Example]:
     """The examples of the dev set, or those to train on: see `part`."""
-    texts, by_label = family.kept_together, not family.labels_are_texts
-    return part(examples, share, dev=dev, texts=texts, by_label=by_label)
+    keys, by_label = family.kept_together, not family.labels_are_texts
+    return part(examples, share, dev=dev, keys=keys, by_label=by_label)
 
 
 def part(
@@ -57,12 +59,12 @@ def part(
     share: float,
     *,
     dev: bool,
-    texts: Texts = both,
+    keys: Keys = both,
     by_label: bool = True,
 ) -> list[Example]:
     """The examples of the dev set, or those to train on, in their order.
 
-    texts: gives the texts of an example; examples with equal texts stay together.
+    keys: gives one or more for an example; examples that share any stay together.
 
     At least one text of every label stays in training; the dev set has those labels
     whose share of the rows is rounded up to one or more. Rows are not stratified by
@@ -72,10 +74,11 @@ def part(
       UserError: one of the two parts would have no row.
     """
     labels = _labels if by_label else _no_labels
+    texts = _kept_together(examples, keys)
     chosen = _chosen(examples, share, texts, labels_of=labels)
     parts: dict[bool, list[Example]] = {True: [], False: []}
-    for example in examples:
-        parts[_text(example, texts) in chosen].append(example)
+    for example, text in zip(examples, texts, strict=True):
+        parts[text in chosen].append(example)
     if not (parts[True] and parts[False]):
         raise UserError(
             f"--dev_share={share:g}: {len(examples)} rows have too few texts for two"
@@ -85,25 +88,40 @@ def part(
     return parts[dev]
 
 
-def _text(example: Example, texts: Texts) -> bytes:
-    """A hash of the texts of an example, equal for equal texts."""
-    own = "\0".join(text.strip() for text in texts(example))
+def _kept_together(examples: Sequence[Example], keys: Keys) -> list[bytes]:
+    """A hash for each example, equal where keys are, also by way of other examples."""
+    lower: dict[bytes, bytes] = {}  # a hash -> one of the same examples, or itself
+
+    def lowest(own: bytes) -> bytes:
+        while (other := lower.setdefault(own, own)) != own:
+            lower[own] = own = lower[other]
+        return own
+
+    hashes = [[_hash(key) for key in keys(example)] for example in examples]
+    for first, *others in hashes:
+        for other in others:
+            low, high = sorted((lowest(first), lowest(other)))
+            lower[high] = low
+    return [lowest(first) for first, *_ in hashes]
+
+
+def _hash(key: Sequence[str]) -> bytes:
+    own = "\0".join(text.strip() for text in key)
     return hashlib.blake2b(own.encode(), digest_size=16).digest()
 
 
 def _chosen(
     examples: Sequence[Example],
     share: float,
-    texts: Texts,
+    texts: Sequence[bytes],
     *,
     labels_of: Callable[[Any], Sequence[str]],
 ) -> set[bytes]:
-    """The texts of the dev set, as hashes."""
+    """The texts of the dev set, as hashes; texts: those of the examples."""
     rows: collections.Counter[bytes] = collections.Counter()
     labels = collections.defaultdict[bytes, set[str]](set)
     groups = collections.defaultdict[str, set[bytes]](set)
-    for example in examples:
-        text = _text(example, texts)
+    for example, text in zip(examples, texts, strict=True):
         rows[text] += 1
         labels[text].update(labels_of(example.label))
     one = isinstance(examples[0].label, str)

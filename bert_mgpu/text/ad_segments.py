@@ -46,7 +46,7 @@ def has_slot(ad: str, cut: list[AdSegment]) -> bool:
     return SLOT_MARKER in ad or any(segment.is_slot for segment in cut)
 
 
-def blanked(ad: str, segment: AdSegment, phrase: str) -> str:
+def with_slot(ad: str, segment: AdSegment, phrase: str) -> str:
     """The ad with this segment replaced by a slot as long as the phrase."""
     slot = SLOT_CHARACTER * len(phrase)
     return ad[: segment.start] + slot + ad[segment.end :]

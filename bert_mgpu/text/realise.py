@@ -67,15 +67,6 @@ def realised(
     return Rewritten(writer.made, writer.edits)
 
 
-def applied(text: str, edits: Sequence[TextEdit]) -> str:
-    """The text with edits in characters applied to it."""
-    parts, done = list[str](), 0
-    for start, end, _, new in edits:
-        parts += [text[done:start], new]
-        done = end
-    return "".join([*parts, text[done:]])
-
-
 def on_one_line(text: str) -> tuple[str, int]:
     """The text with spaces for its line ends, and how many line ends it had."""
     return _LINE_END.subn(" ", text)
@@ -173,9 +164,9 @@ class _Writer:
     def __init__(self, source: RewriteSource, tokenizer: Tokenizer, context: str):
         self.made, self.edits = "", list[TextEdit]()
         self._text, self._done, self._ends = source.text, 0, False
-        self._spacing = Spacing(source.text, source.places)
-        text = blanked(source.text, source.slots)
-        self._spelling = Spelling(text, context, tokenizer)
+        self._spacing = Spacing(source.text, source.places, source.slots)
+        own = blanked(source.text, source.slots)
+        self._spelling = Spelling(own, context, tokenizer)
 
     def copy(self, end: int) -> None:
         """Copies the source's characters up to a place."""
@@ -188,14 +179,17 @@ class _Writer:
         following = self._text[change.after : change.after + _NEAR]
         self._ends = has_blank(self._text[change.before : change.after])
         body, left = self._body(change.pieces)
-        right = self._wanted(body, following)
-        right = False if change.is_inner else right
+        right = False if change.is_inner else self._wanted(body, following)
         if change.gone:
             start, end = change.gone
+            if body:
+                fitting = self._spacing.fitting
+                left = fitting(left, change.before - 1, start, new=body[0])
+                right = fitting(right, change.after, end - 1, new=body[-1])
         else:
             is_first = self.made.strip() and _starts_gap(left, right)
-            place = change.before if is_first or not following else change.after
-            start = end = place
+            start = change.before if is_first or not following else change.after
+            end = start
         gap, rest = self._text[change.before : start], self._text[end : change.after]
         if body:
             gaps = _beside(gap, left), _beside(rest, right)

@@ -23,6 +23,7 @@ _OPENS, _CLOSES = "“", "”"  # ... and are then of these kinds
 _OPENING = frozenset("([{<¿¡#@$£€„‚")
 _CLOSING = frozenset(")]}>.,;:!?%…°")
 _STOPS = frozenset(".,;!?")
+_ENDS = _STOPS | {":"}
 _JOINING = frozenset("'’-‐‑–—/\\_~")
 _IN_NUMBER = re.compile(r"(?<=\d)([.:](?=\d)|(?<!\d{4}),(?=\d{3}(?!\d)))")
 # The stops of "U.S.", "J. Smith" and "bert.com" are parts of a word.
@@ -34,9 +35,15 @@ _MOST = 1000  # tokens of a text that are looked at
 class Spacing:
     """The spaces of a text."""
 
-    def __init__(self, text: str, places: Sequence[tuple[int, int]]) -> None:
-        """places: the start and the excluded end of each token."""
-        places = places[:_MOST]
+    def __init__(
+        self,
+        text: str,
+        places: Sequence[tuple[int, int]],
+        slots: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """places, slots: the start and the excluded end of each token and marker."""
+        self._text, places = text, places[:_MOST]
+        self._marked = {place for start, end in slots for place in (start, end - 1)}
         self._apart: collections.Counter[tuple[str, str]] = collections.Counter()
         inner = {
             place
@@ -81,6 +88,42 @@ class Spacing:
             return seen > 0
         ends = _WORD in (left, right) or right in _STOPS
         return _in_print(left, right) or (self._is_loose and ends and left != "'")
+
+    def fitting(
+        self, wanted: bool | None, beside: int, gone: int, *, new: str
+    ) -> bool | None:
+        """None, which keeps the gap beside a text that replaces another, if it fits.
+
+        Otherwise `wanted`. beside, gone: places of the neighbour and, next to it, of
+        the end of the old text; new: the character that is there now.
+        """
+        if not 0 <= beside < len(self._text):
+            return wanted
+        neighbour, old = self._text[beside], self._text[gone]
+        if gone in self._marked:  # a slot is written like the word that it stands for
+            if _kind(new) not in _WORDS or (beside < gone and neighbour in _ENDS):
+                return wanted
+            old = new
+        pairs = [(neighbour, char) for char in (old, new)]
+        if beside > gone:
+            pairs = [(char, neighbour) for char in (old, new)]
+        return None if _alike(*pairs) else wanted
+
+
+def _alike(old: tuple[str, str], new: tuple[str, str]) -> bool:
+    """Whether a space belongs between these neighbours as between the old ones.
+
+    Between two words the text and its script decide, whatever was there.
+    """
+    kinds = [tuple(map(_kind, pair)) for pair in (old, new)]
+    if kinds[0] == kinds[1]:
+        return not {*kinds[1]} <= _WORDS
+    changed = {
+        kind for pair in zip(*kinds, strict=True) if len({*pair}) > 1 for kind in pair
+    }
+    if changed & {*_WORDS, '"'}:
+        return False
+    return _in_print(*kinds[0]) == _in_print(*kinds[1])
 
 
 def has_blank(text: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 # Scripts and punctuation that are written without spaces between words.
 _WIDE = ("W", "F")  # East Asian widths: those of ideographs, kana and their punctuation
+_KANA = ("HIRAGANA", "KATAKANA")
 _HANGUL = "HANGUL"  # is wide, too, but has spaces
 _PICTURES = ("So", "Sk")  # emoji among them, which are wide in all scripts
 # The colour of the emoji before them.
@@ -40,3 +41,8 @@ def is_unspaced_script(char: str) -> bool:
     if not wide or unicodedata.category(char) in _PICTURES:
         return False
     return not unicodedata.name(char, "").startswith(_HANGUL)
+
+
+def is_kana(char: str) -> bool:
+    """Whether a character is written in Japanese alone."""
+    return unicodedata.name(char, "").startswith(_KANA)

@@ -181,7 +181,9 @@ def test_slots_of_ads_are_ranked_and_may_be_masked(
         right = record["probabilities"]["1"]
         assert found["probabilities"][1] == pytest.approx(right, abs=1e-5)
         assert found["label"] == record["label"]
-    bars = dict(served.explain(examples[0])["bars"])
+    shown = served.explain(examples[0])
+    assert ("tokens" in shown) == (ad_slot != "words") and "“" not in shown["unknown"]
+    bars = dict(shown["bars"])
     assert bars["1"] == pytest.approx(records_of[0]["probabilities"]["1"], abs=1e-5)
     # So does one on four towers.
     flags = again | {"n_gpus": 4, "eval_batch_size": 1}

@@ -3,7 +3,7 @@
 import itertools
 
 from bert_mgpu.text.normalization import Normalizer
-from bert_mgpu.text.realise import applied, realised
+from bert_mgpu.text.realise import realised
 from bert_mgpu.text.tokenization import Tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -21,6 +21,15 @@ def knows(tmp_path, *texts, lower_case=True):
     words = [w for text in texts for w in Normalizer(lower_case).words(text)]
     words = [word for word in words if word not in pieces]
     return tokenizer_of(tmp_path / "vocab.txt", [*words, *PIECES], lower_case)
+
+
+def applied(text, edits):
+    """The text with edits in characters applied to it."""
+    parts, done = [], 0
+    for start, end, _, new in edits:
+        parts += [text[done:start], new]
+        done = end
+    return "".join([*parts, text[done:]])
 
 
 def checked(source, script, tokenizer, **options):

@@ -131,7 +131,41 @@ def test_texts_to_write_are_no_labels():
     )
     assert len(dev) == 22 and len(train) == 198
     assert len({one.label for one in dev}) > 15
-    assert dev_share.of_family(rewriting.FAMILY, rows, 0.1, dev=True) == dev
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_an_ad_with_different_slots_stays_on_one_side(shuffled):
+    """So does a text with several targets; and rows that are linked by both."""
+    ads = [[f"{ad}: a {n}", "b", "c", "d"] for n, ad in enumerate("xyz" * 40)]
+    rows = [
+        Example(
+            "", " ".join([*ad[:slot], "[SLOT]", *ad[slot + 1 :]]), label=" ".join(ad)
+        )
+        for ad in ads
+        for slot in range(4)
+    ]
+    for number in range(40):
+        rows += [
+            Example("", f"s {number}", label=f"t {number}"),
+            Example("", f"s {number}", label=f"u {number}"),
+            Example("", f"v {number}", label=f"u {number}"),
+        ]
+    if shuffled:
+        random.Random(1).shuffle(rows)
+    train, dev = (
+        dev_share.of_family(rewriting.FAMILY, rows, 0.1, dev=is_dev)
+        for is_dev in (False, True)
+    )
+    assert len(train) + len(dev) == len(rows) and 55 <= len(dev) <= 65
+    for name in ("label", "text_a"):
+        assert not {getattr(row, name) for row in train} & {
+            getattr(row, name) for row in dev
+        }
+    linked = [
+        sorted(row.text_a for row in part if row.text_a[:2] in ("s ", "v "))
+        for part in (train, dev)
+    ]
+    assert all(len(part) % 3 == 0 for part in linked)
 
 
 def test_it_is_for_tasks_without_a_dev_file(tmp_path):

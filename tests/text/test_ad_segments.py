@@ -27,7 +27,7 @@ def test_other_delimiters():
 
 def test_one_occurrence_alone_becomes_a_slot():
     last = ad_segments.segments(AD)[-1]
-    assert ad_segments.blanked(AD, last, "优雅大方") == AD[:-2] + "““““"
+    assert ad_segments.with_slot(AD, last, "优雅大方") == AD[:-2] + "““““"
     assert ad_segments.marked(AD, last) == AD[:-2] + "[SLOT]"
 
 

@@ -166,6 +166,10 @@ def test_edits_of_real_pairs_make_the_target(name, equal, same, share):
 @pytest.mark.parametrize(
     ("source", "written", "target"),
     [
+        ("<b>[SLOT]</b>", "new", "<b>new</b>"),
+        ("key=[SLOT];", "new", "key=new;"),
+        ("so,[SLOT] now", "new", "so, new now"),
+        ("a (“[SLOT]”)", "new car", "a (“new car”)"),
         ("buy [SLOT] now", "new car", "buy new car now"),
         ("buy [SLOT]now", "new car", "buy new car now"),
         ("buy[SLOT]now", "new", "buy new now"),

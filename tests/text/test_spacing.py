@@ -65,6 +65,15 @@ from tests.support.realised import checked, knows
         ("he walks home", "he walks"),
         ("he walks home", "he gos home"),
         ("they go home", "they gone home"),
+        # What replaces a text of its kind keeps the gaps beside signs.
+        ("www.bert.com/docs", "www.bert.org/docs"),
+        ("see main.py there", "see main.js there"),
+        ("a.b.c", "a.b.d"),
+        ("<b>one</b> two", "<b>three</b> two"),
+        ("yes. so,no", "yes. so,now"),
+        ("one ! two", "one ? two"),
+        ("one + two-three", "one = two-three"),
+        ("he walk home", "he walking"),
         # Chinese, Japanese, Korean: blanks stay, none is added beside ideographs.
         ("今天天气", "今天的天气怎么样？"),
         ("今天，好", "今天，很好，好"),

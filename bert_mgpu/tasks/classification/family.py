@@ -77,9 +77,9 @@ class ClassificationFamily(Family):
             groups.check_rows(files, path, examples)
         return examples
 
-    def kept_together(self, example: Example) -> Sequence[str]:
+    def kept_together(self, example: Example) -> Sequence[Sequence[str]]:
         if example.group is not None:
-            return [example.group]
+            return [(example.group,)]
         return super().kept_together(example)
 
     def remarks(self, features: Features) -> Iterator[str]:

@@ -92,6 +92,7 @@ class SlotRanking(Classification):
     """The masked-word head on an ad's slot (a `core.task.Task`)."""
 
     new_head_warnings = {params_lib.MASKED_HEAD: _NEW_HEAD_WARNING}
+    reads_both_texts = False  # the phrase is only looked for in the ad's slot
     training_rows: Features | None = None  # of which `first_values` takes a sample
     unknown_id: int | None = None  # of [UNK]
 

@@ -60,8 +60,7 @@ def best(scores: np.ndarray, most: int) -> list[tuple[np.ndarray, float]]:
     """The K ways to tag all places with the highest sums, the best first; K <= `most`.
 
     Places are independent, so this is exact: the K best ways differ from the very best
-    one only in some of the K - 1 cheapest changes of a single place. Ways with equal
-    sums are in the order of their tags.
+    one only in some of the K - 1 cheapest changes of a single place.
 
     Args:
       scores: log p of each tag, float64 [N, C], -inf where a tag is not allowed.

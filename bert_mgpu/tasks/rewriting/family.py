@@ -57,6 +57,10 @@ class RewritingFamily(Family):
             )
         return target
 
+    def kept_together(self, example: Example) -> Sequence[Sequence[str]]:
+        """Rows of one ad have the same target, with slots at different places."""
+        return [*super().kept_together(example), (str(example.label),)]
+
     def resolve_labels(
         self,
         config: FinetuneConfig,

@@ -17,7 +17,7 @@ from bert_mgpu.core import intervals
 from bert_mgpu.core.task import Trust
 from bert_mgpu.text.edits import TokenEdit
 from bert_mgpu.text.realise import on_one_line
-from bert_mgpu.text.words import is_unspaced_script
+from bert_mgpu.text.words import is_kana, is_unspaced_script
 
 NAMES = (
     *("exact_match", "sari", "sari_keep", "sari_addition", "sari_deletion", "bleu"),
@@ -25,6 +25,7 @@ NAMES = (
 )
 _LONGEST = 4  # words of the longest n-grams
 _FEWEST, _HARDLY = 20, 0.05  # remark: fewest texts to change, highest share changed
+_KANA = 0.1  # the share of kana in a text that is not Chinese
 _BETA = 0.5  # of the F score of edits: precision counts more than recall
 
 Words = Sequence[str]
@@ -187,8 +188,8 @@ def _weighted(precision: float, recall: float, beta: float) -> float:
 def bleu_of(predicted: Sequence[str], targets: Sequence[str]) -> Bleu:
     """BLEU of a set, as the command `sacrebleu` gives it for files of these texts.
 
-    Its tokenizer is `zh` where most characters of the targets are ideographs, else
-    `13a`.
+    Its tokenizer is `zh` where most characters of the targets are of scripts without
+    spaces, `char` where kana are among these, which `zh` does not split, else `13a`.
     """
     from sacrebleu.metrics.bleu import BLEU  # takes a tenth of a second
 
@@ -200,8 +201,12 @@ def bleu_of(predicted: Sequence[str], targets: Sequence[str]) -> Bleu:
         for char in text
         if not char.isspace()
     )
+    own = "13a"
+    if chars[True] > chars[False]:
+        kana = sum(map(is_kana, "".join(targets)))
+        own = "char" if kana > _KANA * chars[True] else "zh"
     # force: no warning about texts that look as if they were tokenized.
-    metric = BLEU(tokenize="zh" if chars[True] > chars[False] else "13a", force=True)
+    metric = BLEU(tokenize=own, force=True)
     said, wanted = (
         [on_one_line(text)[0] for text in texts] for texts in (predicted, targets)
     )

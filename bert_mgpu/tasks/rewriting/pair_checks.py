@@ -10,10 +10,11 @@ from bert_mgpu.config.rewriting import MOST_INSERTED
 from bert_mgpu.core import terminal
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks.data_checks import CheckedSet
-from bert_mgpu.tasks.rewriting.pair_facts import COPIED
+from bert_mgpu.tasks.rewriting.pair_facts import COPIED, IN_COMMON
 
 _NUMBER_WIDTH = 16  # characters of a column
-_EQUAL, _IN_COMMON, _LEFT_OUT = 0.95, 0.1, 0.2  # shares at which sets are refused
+# Shares of pairs above which a set is refused.
+_EQUAL, _MOST_UNLIKE, _LEFT_OUT = 0.95, 0.5, 0.2
 _MOST_LEFT_OUT = 0.5  # of pairs, also for unknown words, which only the model lacks
 # Why pairs are not learnt, by the key of the facts that counts them.
 _OBSTACLES = {
@@ -46,17 +47,17 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
             " unknown characters: there is nothing to learn: for case and accents, pass"
             " a model with a cased vocabulary and --do_lower_case=false"
         )
+    if facts["unlike"] > _MOST_UNLIKE * pairs:
+        yield (
+            f"{facts['unlike']} of {pairs} targets have less than {IN_COMMON:.0%} of"
+            " their tokens in common with their texts: this is no editing: pass the"
+            " column of the rewritten texts as --target_column"
+        )
     of_the_data = left_out - facts["unwritable"]
     if of_the_data > _LEFT_OUT * pairs:
         yield f"{_left_out(facts)}: {_advice(facts, ['too_long', 'misplaced'])}"
     elif left_out > _MOST_LEFT_OUT * pairs:
         yield f"{_left_out(facts)}: {_advice(facts, _OBSTACLES)}"
-    if facts["kept"] < _IN_COMMON * facts["longest"]:
-        share = facts["kept"] / max(1, facts["longest"])
-        yield (
-            f"text and target have {share:.1%} of their tokens in common: this is no"
-            " editing: pass the column of the rewritten texts as --target_column"
-        )
     if not facts["learnt"] and left_out < pairs:
         yield "no row has room for a token or slot of its text: raise --max_seq_length"
 

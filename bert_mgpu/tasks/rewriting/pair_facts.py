@@ -10,6 +10,7 @@ from bert_mgpu.text.edits import Edits
 from bert_mgpu.text.rewrite_source import RewriteSource
 
 SHOWN = 20  # maximum number of left-out pairs whose lines are named
+IN_COMMON = 0.1  # the least share of tokens that a text and its target have in common
 COPIED = 1000  # maximum number of pairs for which copying is scored
 
 
@@ -47,6 +48,7 @@ class PairFacts:
             # Of pairs without slots, whose targets can be made:
             "kept": 0,  # tokens of the sources that are kept
             "longest": 0,  # tokens of the longer text of each pair, summed
+            "unlike": 0,  # pairs of which hardly a token is kept
             "written": 0,  # tokens to write
             "in_row": 0,  # of these, tokens that the input has, too
             "slot_counts": {},  # number of slots in a pair -> number of pairs
@@ -87,7 +89,9 @@ class PairFacts:
         notes["alike"] += not is_equal and target.kept == target.size == len(source.ids)
         if not source.slots:
             notes["kept"] += target.kept
-            notes["longest"] += max(len(source.ids), target.size)
+            longest = max(len(source.ids), target.size)
+            notes["longest"] += longest
+            notes["unlike"] += target.kept < IN_COMMON * longest
         notes["written"] += len(edits.written)
         notes["in_row"] += target.in_row
         counts = [count for count in edits.counts if count]

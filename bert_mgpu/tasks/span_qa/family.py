@@ -133,8 +133,8 @@ class SpanQaFamily(Family):
         split = "dev" if config.do_eval or config.eval_steps else "train"
         return bool(data.read(split)[0].notes["chinese"])
 
-    def kept_together(self, example: Example) -> Sequence[str]:
-        return (example.text_b or "",)  # several questions share a context
+    def kept_together(self, example: Example) -> Sequence[Sequence[str]]:
+        return [(example.text_b or "",)]  # several questions share a context
 
     def baseline(
         self,

@@ -12,9 +12,10 @@ from bert_mgpu.config import parsing
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.rows import Example, Ragged
 from bert_mgpu.runs import load
-from bert_mgpu.text.realise import TextEdit, applied
+from bert_mgpu.text.realise import TextEdit
 from tests.support import rewriting
 from tests.support.marks import rarely
+from tests.support.realised import applied
 
 COUNTS, BATCHES = range(1, 68), range(1, 10)  # make test-all
 # How rows are placed: sorted by length, packed, or as a stream has them.

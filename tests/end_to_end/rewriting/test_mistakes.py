@@ -103,8 +103,11 @@ def test_packed_files_that_are_cut(refused):
 UNFIT = {
     "nothing changes": (pairs(20, "sun joy", "sun joy"), "20 of 20 targets are equal",
                         "nothing to learn: pass the column", "--target_column"),
-    "nothing is common": (pairs(20, "sun joy rain", "win fear"), "0.0% of their tokens",
+    "nothing is common": (pairs(20, "sun joy rain", "win fear"),
+                          "20 of 20 targets have less than 10% of their tokens in",
                           "this is no editing: pass the column", "--target_column"),
+    "nothing is common, at length": (
+        pairs(20, "sun joy rain " * 6, "win fear " * 9), "this is no editing"),
     "too much at one place": (
         pairs(5, "sun joy", "sun win win win win win joy"),
         "of 20 pairs 5 have more tokens at one place than --max_insert (lines 1, 2, 3",

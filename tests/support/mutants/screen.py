@@ -230,7 +230,7 @@ MUTANTS: list[Mutant] = [
            '("of" not in content and content["learning_rate"] != rate)',
            'content["learning_rate"] != rate', "runs/test_rollbacks.py another_training"),
     Mutant("a run of TF1 code began at random", "runs/run_json.py",
-           "if (output_dir / run_files.RUN).is_file():  # TF1", "if True:  # TF1",
+           "if saved and (output_dir / run_files.RUN).is_file():", "if saved:",
            "runs/test_run_json.py tf1_code"),
     Mutant("any set has the baseline of its name", "evaluation/result_files.py",
            "if contents is None or contents.get(name) == scores.get(_OF, \"\")",

@@ -97,6 +97,12 @@ def test_pairs_that_tags_cannot_make_teach_nothing(featurise):
     assert facts["slot_lengths"] == {"3": 1}
 
 
+def test_a_tenth_in_common_is_an_edit(featurise):
+    text = "sun rain " * 5  # one of ten, and none
+    pairs = ("sun " + "win " * 9, text), ("win " * 10, text)
+    assert featurise(*pairs, length=32).notes["rewriting"]["unlike"] == 1
+
+
 def test_what_is_counted(featurise):
     """Of pairs with a target; slots have as many tokens as there may be, at most."""
     notes = featurise(
@@ -115,6 +121,7 @@ def test_what_is_counted(featurise):
         "learnt": 3,
         "kept": 1 + 2 + 1,
         "longest": 1 + 4 + 2,
+        "unlike": 0,
         "written": 3,
         "in_row": 1,
         "slot_counts": {"0": 1, "1": 2},

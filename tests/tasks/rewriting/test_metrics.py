@@ -76,8 +76,14 @@ CHINESE = (
     "zh",
 )
 
+JAPANESE = (
+    ["これはとてもよいカバンです", "東京のホテル", "お得な商品"],
+    ["これはとてもよいかばんです", "東京の人気ホテル", "人気の商品"],
+    "char",
+)
 
-@pytest.mark.parametrize(("predicted", "targets", "name"), [ENGLISH, CHINESE])
+
+@pytest.mark.parametrize(("predicted", "targets", "name"), [ENGLISH, CHINESE, JAPANESE])
 def test_bleu_is_that_of_sacrebleus_command(predicted, targets, name, tmp_path):
     """Of files with a text on each line, as predict.txt has them."""
     for file, texts in (("said", predicted), ("true", targets)):
@@ -95,7 +101,14 @@ def test_bleu_is_that_of_sacrebleus_command(predicted, targets, name, tmp_path):
 
 @pytest.mark.parametrize(
     ("targets", "name"),
-    [(["好 a"], "13a"), (["好好 a"], "zh"), (["好", "abc"], "13a")],
+    [
+        (["好 a"], "13a"),
+        (["好好 a"], "zh"),
+        (["好", "abc"], "13a"),
+        (["好好の"], "char"),
+        (["好の a", "bc"], "13a"),
+        (["九個好的商品之の今天天气"], "zh"),  # a name, say
+    ],
 )
 def test_most_characters_decide_on_the_tokenizer(targets, name):
     assert f"tok:{name}" in metrics.bleu_of(targets, targets).signature

@@ -20,6 +20,7 @@ FACTS = {
     "learnt": 1,
     "kept": 30,
     "longest": 300,
+    "unlike": 50,
 }
 FACTS |= {"lost_slots": 0, "written": 40, "in_row": 10, "too_long": 10, "misplaced": 8}
 FACTS |= {"unwritable": 2}
@@ -41,7 +42,7 @@ def checked(split="dev", labelled=True, **changed):
 
 def test_what_is_taken():
     pair_checks.check(notes(), PATH)
-    none = dict.fromkeys(("pairs", "equal", "alike", "kept", "longest", *LEFT_OUT), 0)
+    none = dict.fromkeys(("pairs", "equal", "alike", "unlike", *LEFT_OUT), 0)
     pair_checks.check(notes(**none), PATH)
 
 
@@ -57,7 +58,11 @@ def test_what_is_taken():
             " cased vocabulary and --do_lower_case=false",
         ),
         ({"equal": 50, "alike": 46}, "46 of 100 targets differ from their texts only"),
-        ({"kept": 29}, "text and target have 9.7% of their tokens in common"),
+        (
+            {"unlike": 51, "too_long": 90},  # with a wrong column, both
+            "51 of 100 targets have less than 10% of their tokens in common with their"
+            " texts: this is no editing: pass the column of the rewritten texts",
+        ),
         ({"learnt": 0}, "room for a token or slot of its text: raise --max_seq_length"),
         (
             {"too_long": 13},
@@ -120,11 +125,12 @@ def test_remarks_for_the_log():
 
 
 def test_warnings_are_of_what_a_training_refuses():
-    assert [*pair_checks.warnings(checked(equal=96, kept=1))] == [
+    assert [*pair_checks.warnings(checked(equal=96, unlike=100))] == [
         "a/dev.tsv: 96 of 100 targets are equal to their texts: there is nothing to"
         " learn: pass the column of the rewritten texts as --target_column",
-        "a/dev.tsv: text and target have 0.3% of their tokens in common: this is no"
-        " editing: pass the column of the rewritten texts as --target_column",
+        "a/dev.tsv: 100 of 100 targets have less than 10% of their tokens in common"
+        " with their texts: this is no editing: pass the column of the rewritten texts"
+        " as --target_column",
     ]
     assert not [*pair_checks.warnings(checked())]
     (of_train,) = pair_checks.warnings(checked("train", equal=96))
