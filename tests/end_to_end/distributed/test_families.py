@@ -63,14 +63,18 @@ def test_texts_of_several_segments(several):
 
 
 def test_rewritten_texts(several, tmp_path):
-    """In rounds of passes, whose rows the processes divide each time."""
+    """In rounds of passes, whose rows the processes divide each time; some have slots."""
     rewriting.write_task(tmp_path / "data", counts=(48, 13, 9))
+    slot = {"source": "sun [SLOT] rain", "context": "joy win", "target": "sun win rain"}
+    for path in (tmp_path / "data").glob("*.jsonl"):
+        with path.open("a") as file:
+            file.write(f"{json.dumps(slot)}\n" * 3)
     flags = {"max_seq_length": 24, "max_insert": 3, "num_train_epochs": 8}
-    flags |= {"data_dir": tmp_path / "data", "num_candidates": 2}
+    flags |= {"data_dir": tmp_path / "data", "insert_from": "input"}
     out = several("mine", **flags)
     records = [json.loads(line) for line in (out / "predictions.jsonl").open()]
-    assert len(records) == 9
-    assert all(len(record["candidates"]) == 2 for record in records)
+    counts = [len(record["candidates"]) for record in records]
+    assert len(records) == 12 and min(counts[9:]) > 1, counts
 
 
 def test_groups_of_rows_whose_parts_are_with_several_processes(several, tmp_path):
