@@ -63,7 +63,7 @@ def test_texts_of_several_segments(several):
 
 
 def test_rewritten_texts(several, tmp_path):
-    """In rounds of passes, whose rows the processes divide each time; some have slots."""
+    """In rounds of passes, whose rows the processes divide; some have slots."""
     rewriting.write_task(tmp_path / "data", counts=(48, 13, 9))
     slot = {"source": "sun [SLOT] rain", "context": "joy win", "target": "sun win rain"}
     for path in (tmp_path / "data").glob("*.jsonl"):
