@@ -133,7 +133,7 @@ class DoesNotFit(OutOfMemory):
 
 
 class PeerLost(RunError):
-    """Another process failed or was lost (see exit.json); after a loss, resumable."""
+    """Another process failed or was lost (see exit.json); if lost, resumable."""
 
     exit_code = 5
 

@@ -142,8 +142,8 @@ CONTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         (f"{CACHE}/",),
-        "tokenized examples; safe to delete. Of files that were only predicted, a run"
-        " keeps the newest eight of earlier runs",
+        "tokenized examples; safe to delete. Of what earlier runs left here for files"
+        " that were only predicted, the newest eight are kept",
     ),
     ((TENSORFLOW_LOG,), "TensorFlow's own messages of the latest run"),
     (
