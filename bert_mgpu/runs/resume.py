@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from bert_mgpu.model import params as params_lib
 from bert_mgpu.runs import run_json
 from bert_mgpu.runs.identity import check_identity
 from bert_mgpu.training import precision
+
+_DEVIATION = 0.02  # of random weights that are not used
 
 
 def training_state(
@@ -130,12 +132,13 @@ def trained_state(
     identity: dict[str, Any],
     *,
     output_dir: pathlib.Path,
+    unused: Collection[str] = (),
 ) -> TrainState:
     """The trained weights to use: the newest in output_dir, else --init_checkpoint.
 
-    Raises UserError if the head is not trained, so that its predictions would be
-    random, or if the flags name another vocabulary or config than the model was trained
-    with.
+    unused: parameters on which no result depends; they may be random. Raises UserError
+    if the head is not trained, so that its predictions would be random, or if the flags
+    name another vocabulary or config than the model was trained with.
     """
     saved = train_state.newest(output_dir, say)
     if saved is not None:
@@ -153,10 +156,12 @@ def trained_state(
     params = initial_weights.first_weights(
         specs, absent, config.init_checkpoint, say=weights_fact
     )
-    for name, value in params.items():
-        if np.isnan(value).all():
+    missing = {name for name, value in params.items() if np.isnan(value).all()}
+    for name in sorted(missing):
+        if name not in unused:
             raise UserError(
                 f"{config.init_checkpoint}: {name} is not trained for this task, so the"
                 " results would be random: pass --do_train=true or a fine-tuned model"
             )
-    return TrainState(params, {}, 0)
+    own = {name: specs[name] for name in missing}
+    return TrainState(params | params_lib.initialize(own, _DEVIATION, 0), {}, 0)

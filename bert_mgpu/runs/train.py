@@ -74,7 +74,10 @@ def _load(run: Run, towers: Towers | None, use_best: bool) -> tuple[TrainState, 
 
     def find() -> TrainState:  # called only in the first process
         folder = best_folder(run.output_dir) if use_best else run.output_dir
-        return resume.trained_state(run.config, specs, identity, output_dir=folder)
+        unused = run.task.unused_params
+        return resume.trained_state(
+            run.config, specs, identity, output_dir=folder, unused=unused
+        )
 
     state = init_distributed.shared_state(run.topology.group, find)
     towers = towers or make_towers(run)

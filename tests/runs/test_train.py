@@ -109,14 +109,14 @@ def test_the_weights_it_found_best_are_used_where_that_is_asked_for(
     """Of a run that does not train: else the newest."""
     used = []
 
-    def trained_state(run, specs, identity, *, output_dir):
+    def trained_state(run, specs, identity, *, output_dir, unused):
         used.append(output_dir)
         return types.SimpleNamespace(params={})
 
     monkeypatch.setattr(train.resume, "trained_state", trained_state)
     monkeypatch.setattr(train.identity_lib, "model_identity", lambda *_: {})
     monkeypatch.setattr(train.init_distributed, "shared_state", lambda _, find: find())
-    task = types.SimpleNamespace(param_specs=dict)
+    task = types.SimpleNamespace(param_specs=dict, unused_params=frozenset())
     towers = types.SimpleNamespace(load=lambda *_: None)
     job = job_of(FinetuneConfig(), output_dir=tmp_path)
     job = dataclasses.replace(job, task=task)

@@ -4,11 +4,14 @@ import json
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 
 import bert_mgpu
-from bert_mgpu.cli import serve
+from bert_mgpu.checkpoints import google_read
+from bert_mgpu.cli import run_pretraining, serve
 from bert_mgpu.config.serve import ServeConfig
+from tests.support import rewriting
 from tests.support.processes import process
 from tests.support.runs import assert_refused
 
@@ -49,6 +52,41 @@ def test_every_line_comes_out_in_its_place(alone, inside, tmp_path):
     lines, records = predicted(inside, alone, file)
     assert len(lines) == 6 and lines[0] != rows[0]["source"]
     assert lines[5].endswith("joy " * 15)  # what the row has no room for
+
+
+def test_written_words_are_as_probable_as_in_pretraining(
+    flags, inside, started, tmp_path
+):
+    """As run_pretraining_mgpu.py scores the text, with one token type for both."""
+    alone, other = tmp_path / "alone", tmp_path / "words"
+    rewriting.write_task(tmp_path / "data", text_b=None)
+    code, _, err = inside(
+        flags(alone, data_dir=tmp_path / "data", do_train=True, max_train_steps=12)
+    )
+    assert code == 0, err
+    (saved,) = alone.glob("model.ckpt-*.index")
+    tensors = google_read.read(saved.with_suffix(""))
+    types = tensors["bert/embeddings/token_type_embeddings"]
+    types[1] = types[0]
+    google_read.write(saved.with_suffix(""), tensors)
+    file = tmp_path / "new.jsonl"
+    file.write_text(json.dumps({"source": "sun [SLOT] joy"}))
+    _, (one,) = predicted(inside, alone, file, num_candidates=1, fill_rounds=1)
+    _, (found,) = predicted(inside, alone, file, num_candidates=5, fill_rounds=1)
+    (score,) = [c["score"] for c in found["candidates"] if c["text"] == one["text"]]
+    words = one["text"].split()[1:-1]
+    assert 1 <= len(words) <= 3 and "[SLOT]" not in words
+    (tmp_path / "lines.txt").write_text(one["text"] + "\n")
+    args = [f"--init_checkpoint={alone}", f"--output_dir={other}", "--do_predict=true"]
+    args += [f"--predict_file={tmp_path / 'lines.txt'}", "--xla=off"]
+    code, _, err = started(run_pretraining.main, args)
+    assert code == 0, err
+    (line,) = json.loads((other / "test_results.json").read_text())
+    written = line["tokens"][1:-1]
+    assert [each["token"] for each in written] == words
+    mean = np.mean([np.log(each["prob"]) for each in written])
+    # With one candidate only its tags are scored.
+    assert score - one["score"] == pytest.approx(mean, abs=1e-5)
 
 
 def test_a_file_without_rows(alone, inside, tmp_path):
