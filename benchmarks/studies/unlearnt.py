@@ -50,8 +50,13 @@ def _captions() -> real_data.Rows:
     return [
         (" ".join(line.split()), label)
         for number, label in enumerate(("humorous", "romantic"))
-        for line in (folder / f"sentiment.train.{number}").read_text().splitlines()
+        for line in _lines(folder / f"sentiment.train.{number}")
     ]
+
+
+def _lines(path: pathlib.Path) -> list[str]:
+    """The lines of a text in UTF-8, but for a few characters."""
+    return path.read_text("utf-8", errors="replace").splitlines()
 
 
 SETS = real_data.SETS | {CAPTIONS: real_data.Real(_captions, "uncased")}
