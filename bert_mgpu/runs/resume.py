@@ -156,8 +156,8 @@ def trained_state(
     params = initial_weights.first_weights(
         specs, absent, config.init_checkpoint, say=weights_fact
     )
-    missing = {name for name, value in params.items() if np.isnan(value).all()}
-    for name in sorted(missing):
+    missing = [name for name, value in params.items() if np.isnan(value).all()]
+    for name in missing:
         if name not in unused:
             raise UserError(
                 f"{config.init_checkpoint}: {name} is not trained for this task, so the"

@@ -139,7 +139,7 @@ MUTANTS: list[Mutant] = [
            "{name: state.slots.get(name, value) for name, value in first.items()}",
            "first", _RESUME_TEST),
     Mutant("a random head predicts", _RESUME,
-           "if np.isnan(value).all():", "if False:", _RESUME_TEST),
+           "if name not in unused:", "if False:", _RESUME_TEST),
     Mutant("a new head has no warning", _RESUME,
            "if name in new:", "if False:", _RESUME_TEST),
     Mutant("run.json names the start of a later command", _RUN_JSON,
