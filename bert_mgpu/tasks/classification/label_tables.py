@@ -81,7 +81,8 @@ def classification_cells(
         labels, predictions, labels=classes, zero_division=0
     )
     rows = [
-        (f"{i} {name}", *(f"{score:.4f}" for score in scores), str(support))
+        # scikit-learn counts in floats where no row is right.
+        (f"{i} {name}", *(f"{score:.4f}" for score in scores), str(int(support)))
         for i, (name, *scores, support) in enumerate(
             zip(label_names, *per_class, strict=True)
         )

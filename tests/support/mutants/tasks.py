@@ -188,6 +188,8 @@ MUTANTS: list[Mutant] = [
     Mutant("the best of many labels are shown", _TABLES,
            "(float(line[-2]), -int(line[-1]))", "(-float(line[-2]), -int(line[-1]))",
            _TABLES_TEST),
+    Mutant("rows of a table are counted in floats", _TABLES,
+           "str(int(support))", "str(support)", _TABLES_TEST),
     Mutant("labels without rows are the worst", _TABLES,
            'if line[-1] != "0"]', "if True]", _TABLES_TEST),
     Mutant("thousands of labels fill a matrix", _TABLES,

@@ -52,6 +52,13 @@ def test_up_to_50_labels_are_all_shown():
     assert head.startswith("label") and len(lines) == 50 + 3
 
 
+def test_rows_are_whole_numbers_where_none_is_right():
+    truth = np.arange(60) % 51
+    cells = label_tables.classification_cells(truth, truth + 1, list("ab" * 26))
+    assert [line[-1] for line in cells[1:53]] == ["2"] * 9 + ["1"] * 42 + ["0"]
+    assert label_tables.aligned(cells).startswith("the 20 lowest F1 of 51 labels")
+
+
 @pytest.mark.parametrize("labels", [30, 31])
 def test_counts_are_sparse_where_no_matrix_is_shown(labels):
     rng = np.random.default_rng(0)
