@@ -66,6 +66,8 @@ def test_what_has_passed_is_not_done_again(tests, tmp_path):
     env = {passed.BEFORE: str(before), passed.NOW: str(now)}
     code, out = tests("passed", **env)
     assert code == 1 and now.read_text() == "test_some.py::test_good\n"
+    why = passed.failures(now).read_text()
+    assert why.startswith("test_some.py::test_bad, call\n") and "AssertionError" in why
     before.write_bytes(now.read_bytes())
     (tmp_path / "fixed").write_text("yes")
     code, out = tests("passed", **env)

@@ -1,8 +1,8 @@
 """All tests there are, in parts: python -m tests.support.everything
 
 A part ends after --minutes, and the same command goes on with the tests of this commit
-that have not passed; they are kept in .test_all/. Exit code 0 when all have passed, 1
-where one failed, 75 where time was up.
+that have not passed; they are kept in .test_all/, with why others failed. Exit code 0
+when all have passed, 1 where one failed, 75 where time was up.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ def main() -> int:
     print(
         f"{count} passed so far, of this commit"
         + ("; some failed, see above" if failed else "")
+        + (f"; why: {why}" if (why := passed.failures(now)).exists() else "")
         + ("; time was up: run the same command again to resume" if left else "")
     )
     if asked.coverage and not failed and not left:
