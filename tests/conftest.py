@@ -4,6 +4,7 @@ TensorFlow is imported where a test asks for it: those of texts and files take a
 """
 
 import functools
+import gc
 import importlib.metadata
 import os
 import shutil
@@ -34,6 +35,12 @@ def pytest_configure(config):
         config.pluginmanager.register(NoSkips())
     if config.getoption("--quick"):
         quick.ask()
+
+
+def pytest_collection_finish():
+    """What is imported stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

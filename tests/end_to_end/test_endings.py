@@ -10,9 +10,17 @@ import tensorflow as tf
 from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core import errors
 from bert_mgpu.training.towers import Towers
+from tests.support import memory
 from tests.support.memory import no_memory
 from tests.support.runs import assert_same_run
 from tests.support.tiny import CONFIG, edit_config
+
+
+@pytest.mark.nightly
+def test_the_planted_error_is_tensorflows():
+    with pytest.raises(tf.errors.ResourceExhaustedError) as raised:
+        tf.zeros(memory.SHAPE).numpy()
+    assert raised.value.message == memory.TEXT
 
 
 def test_out_of_memory_takes_smaller_parts(tiny, tmp_path, inside, request):

@@ -154,7 +154,9 @@ def test_a_number(served):
 
 
 @pytest.mark.parametrize(
-    ("flags", "needed"), [(ALL, ""), (LONG, ", tensorflow_text")], ids=["tf", "tf_text"]
+    ("flags", "needed"),
+    [(ALL, ""), *rarely((LONG, ", tensorflow_text"))],
+    ids=["tf", "tf_text"],
 )
 def test_it_needs_nothing_of_bert_mgpu(served, tmp_path, flags, needed):
     """In a process of its own, from another place."""

@@ -1,7 +1,6 @@
 """Rows that are predicted as they come from standard input."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from bert_mgpu.training.towers import Towers
 from tests.end_to_end import failing
 from tests.support.processes import process
 from tests.support.runs import tree
+from tests.support.standard_input import typed
 from tests.support.tiny import rows
 
 
@@ -52,13 +52,9 @@ def answered(tiny, model, inside, tmp_path):
         file = tmp_path / "sent.tsv"
         file.write_text("".join(f"?\t{text}\n" for text in sent))
         args = {"do_predict": True, "predict_batch_size": 8, **flags}
-        before = os.dup(0)
-        with file.open() as typed:
-            os.dup2(typed.fileno(), 0)
-            args["predict_file"] = "-"
+        args["predict_file"] = "-"
+        with typed(file):
             code, out, err = inside(tiny.flags(model, "own", **args))
-            os.dup2(before, 0)
-        os.close(before)
         assert code == 0, err
         args["predict_file"] = file
         assert inside(tiny.flags(model, "own", **args))[0] == 0
@@ -148,12 +144,8 @@ def streamed(model, tmp_path, inside):
         file.write_bytes(sent)
         values = {"output_dir": model, "do_predict": "true", "predict_file": "-",
                   "xla": "off", **flags}  # fmt: skip
-        before = os.dup(0)
-        with file.open("rb") as typed:
-            os.dup2(typed.fileno(), 0)
+        with typed(file):
             code, out, err = inside([f"--{k}={v}" for k, v in values.items()])
-            os.dup2(before, 0)
-        os.close(before)
         assert code == 0, err
         return [json.loads(line) for line in out.splitlines()], err
 

@@ -151,7 +151,7 @@ def often(places, *names):
     return pytest.mark.parametrize("places", cases, ids=["some", "all"])
 
 
-@often(TRAINING, "cache", "metrics", "best", "next checkpoint")
+@often(TRAINING, "cache", "best", "next checkpoint")
 def test_training(tiny, tmp_path, straight, inside, monkeypatch, places):
     """The same command again and again ends as a run that nothing disturbs."""
     out = tmp_path / "out"

@@ -20,6 +20,7 @@ from tests.support.hostile_rows import bomb, flipped, measured, run_refused
 from tests.support.marks import rarely
 from tests.support.paths import ROOT
 from tests.support.pretraining import LENGTH, MOST, records
+from tests.support.standard_input import typed
 
 MB = 900  # of a process that is refused; TensorFlow's own are 500
 
@@ -234,15 +235,9 @@ def test_a_bomb_of_text_takes_little_memory(tmp_path, tiny):
 )
 def test_standard_input(tmp_path, tiny, trained, inside, sent, answers, said):
     (tmp_path / "sent").write_bytes(sent)
-    kept = os.dup(0)
-    with open(tmp_path / "sent", "rb") as file:
-        os.dup2(file.fileno(), 0)
-    try:
-        model = shutil.copytree(trained("own"), tmp_path / "model")
+    model = shutil.copytree(trained("own"), tmp_path / "model")
+    with typed(tmp_path / "sent"):
         code, out, err = inside(predicting(tiny, model))
-    finally:
-        os.dup2(kept, 0)
-        os.close(kept)
     ended(code, out, err, answers, said)
 
 

@@ -1,6 +1,7 @@
 """The modules of the package, as the tests read them that hold rules over the code."""
 
 import ast
+import functools
 
 from tests.support.paths import ROOT
 
@@ -8,7 +9,9 @@ PACKAGE = ROOT / "bert_mgpu"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
+@functools.cache
 def trees():
+    """The syntax tree of each module; nobody changes them."""
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 

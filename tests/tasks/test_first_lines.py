@@ -1,14 +1,15 @@
 """The first lines of files to predict, where the task's own have words on lines."""
 
+import contextlib
 import gzip
 import json
-import os
 
 import pytest
 
 from bert_mgpu.data.tables import TableFormat
 from bert_mgpu.tasks import first_lines, predict_format
 from bert_mgpu.tasks.files import Columns, TableColumns
+from tests.support.standard_input import typed
 from tests.tasks.test_predict_format import found, texts
 
 OF_WORDS = {"task_type": "tags", "train_file": "train.txt", "label_column": "1",
@@ -19,15 +20,8 @@ INDENTED = '[\n {\n  "text": "sun, joy"\n }\n]\n'
 @pytest.fixture
 def standard_input():
     """standard_input(file): it comes from there, as long as the test runs."""
-    before = os.dup(0)
-
-    def come_from(path):
-        with path.open("rb") as file:
-            os.dup2(file.fileno(), 0)
-
-    yield come_from
-    os.dup2(before, 0)
-    os.close(before)
+    with contextlib.ExitStack() as stack:
+        yield lambda path: stack.enter_context(typed(path))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """A family of one's own: everything that a run does works for it."""
 
 import json
-import os
 import re
 import shutil
 
@@ -25,6 +24,7 @@ from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.pointing.family import Pointing
 from tests.support.rewriting import rewriting
 from tests.support.runs import assert_refused
+from tests.support.standard_input import typed
 from tests.support.tiny import rows, small_config
 
 TASK_JSON = {
@@ -131,13 +131,10 @@ def test_best_weights_several_files_and_a_stream(out, data, flags, inside, tmp_p
     truth = [line.split("\t")[0] for line in (data / "dev.tsv").open()]
     hits = [word == true for word, true in zip(words, truth, strict=True)]
     assert sum(hits) / len(hits) == pytest.approx(accuracy)
-    before = os.dup(0)
-    with (data / "test.tsv").open() as typed:
-        os.dup2(typed.fileno(), 0)
+    with typed(data / "test.tsv"):
         code, answers, err = inside(
             flags(copy, do_predict=True, use_best=True, predict_file="-")
         )
-        os.dup2(before, 0)
     assert code == 0, err
     assert [json.loads(line)["value"] for line in answers.splitlines()] == wanted
 

@@ -15,6 +15,7 @@ from bert_mgpu.training.towers import Towers
 from tests.reference import google_trajectory
 from tests.support.batches import LENGTH, TWO_LAYERS_NO_DROPOUT, make_batch, split
 from tests.support.compare import assert_close
+from tests.support.marks import rarely
 
 STEPS, ROWS, PLANNED, WARMUP = 30, 8, 40, 6
 PEAK = 3e-4
@@ -68,7 +69,8 @@ def ours(params, batches):
 
 
 @pytest.mark.parametrize(
-    ("deviation", "scale", "how"), [(0.02, 3.0, "densify"), (0.2, 0.1, "unmodified")]
+    ("deviation", "scale", "how"),
+    [(0.2, 0.1, "unmodified"), *rarely((0.02, 3.0, "densify"))],
 )
 def test_equals_googles_graph(deviation, scale, how):
     """Densified where the clip is at work; unmodified where it is out of reach.

@@ -14,6 +14,7 @@ from bert_mgpu.training.programs import Programs
 from bert_mgpu.training.towers import Towers
 from tests.support.feature_lines import as_flags, assert_same_lines, model_flags
 from tests.support.paths import ROOT
+from tests.support.standard_input import typed
 from tests.support.tiny import rows
 
 
@@ -45,33 +46,26 @@ def test_streams(two_layers, lines, extract, tmp_path):
     assert_same_lines(answers, lines[2])
 
 
-def test_a_line_that_cannot_be_read_is_answered(two_layers, tmp_path):
+def test_a_line_that_cannot_be_read_is_answered(extract, tmp_path):
     """By its fault, with its number, and the stream goes on; .npy files end there."""
-    lines = b"the sun\nbad \0 line\n\xff\njoy\n"
-    flags = {**model_flags(two_layers.model), "pooling": "mean", "input_file": "-"}
+    given = tmp_path / "given"
 
-    def run(output, given=lines):
-        return subprocess.run(
-            [sys.executable, "extract_features.py"]
-            + as_flags({**flags, "output_file": output}),
-            cwd=ROOT,
-            input=given,
-            capture_output=True,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        )
+    def run(output, sent):
+        given.write_bytes(sent)
+        with typed(given):
+            return extract(output, input_file="-", pooling="mean", layers=None)
 
-    done = run("-")
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 0 and b"2 could not be read" in done.stderr
+    bad = b"the sun\nbad \0 line\n\xff\njoy\n"
+    code, out, err = run("-", bad)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and "2 could not be read" in err
     assert [one["linex_index"] for one in found] == [0, 1, 2, 3]
     assert found[1].keys() == found[2].keys() == {"linex_index", "error"}
     assert "NUL byte" in found[1]["error"] and "not UTF-8" in found[2]["error"]
-    good = [
-        json.loads(line) for line in run("-", b"the sun\njoy\n").stdout.splitlines()
-    ]
+    _, out, _ = run("-", b"the sun\njoy\n")
+    good = [json.loads(line) for line in out.splitlines()]
     assert [found[0]["values"], found[3]["values"]] == [one["values"] for one in good]
-    done = run(tmp_path / "x.npy")
-    assert done.returncode == 2 and not (tmp_path / "x.npy").exists()
+    assert run(tmp_path / "x.npy", bad)[0] == 2 and not (tmp_path / "x.npy").exists()
 
 
 def test_a_reader_that_leaves_ends_the_stream(two_layers, lines):

@@ -42,6 +42,7 @@ def test_entities_with_a_random_field(several, tmp_path):
     assert "B-GOOD" in (out / "predict.txt").read_text()
 
 
+@pytest.mark.nightly
 def test_answers_to_questions(several, tmp_path):
     """Contexts of several windows, too, whose rows the processes divide."""
     parts = {
@@ -56,6 +57,7 @@ def test_answers_to_questions(several, tmp_path):
     assert len({*(out / "predict.txt").read_text().splitlines()}) > 3
 
 
+@pytest.mark.nightly
 def test_texts_of_several_segments(several):
     flags = {"max_seq_length": 8, "max_segments": 3, "num_train_epochs": 4}
     out = several("own", "test_results.tsv", segment_pooling="attention", **flags)

@@ -97,6 +97,7 @@ def test_a_run_of_before_keeps_numpys_rows_and_masks(
             "with_original_random_numbers",
             lambda run, *_: dataclasses.replace(run, random_numbers="numpy"),
         )
+        patch.delitem(dynamic_masking._DRAWS, "counters")
         assert pretrain(flags(whole, "unmasked", **settings))[0] == 0
     shutil.copytree(whole, stopped)
     keep_only(stopped, 8)

@@ -157,11 +157,20 @@ def test_evaluated_records_in_which_nothing_can_be_masked(tmp_path, flags, pretr
     assert (tmp_path / "out" / "model.ckpt-12.index").exists()  # it was trained
 
 
-def test_a_trained_model_is_exported_whole(tmp_path, flags, pretrain):
+@pytest.fixture
+def trained(tmp_path, tmp_path_factory, flags, pretrain):
+    """A copy of the output_dir of a training, which is done once."""
+    made = tmp_path_factory.getbasetemp() / "trained"
+    if not made.exists():
+        code, _, err = pretrain(flags(made))
+        assert code == 0, err
+    return shutil.copytree(made, tmp_path / "out")
+
+
+def test_a_trained_model_is_exported_whole(tmp_path, flags, pretrain, trained):
     """With its head for next sentences, and without any records."""
-    out, folder = tmp_path / "out", tmp_path / "hf"
-    assert pretrain(flags(out))[0] == 0
-    code, _, err = pretrain([f"--output_dir={out}", f"--export_hf={folder}"])
+    folder = tmp_path / "hf"
+    code, _, err = pretrain([f"--output_dir={trained}", f"--export_hf={folder}"])
     assert code == 0, err
     architectures = json.loads((folder / "config.json").read_text())["architectures"]
     assert architectures == ["BertForPreTraining"]
@@ -189,33 +198,26 @@ def test_two_kinds_of_records_do_not_mix(tmp_path, data, flags, pretrain):
     assert_refused(result, "no file of the folder ends in .tfrecord")
 
 
-def test_other_settings_do_not_resume(tmp_path, data, flags, pretrain):
-    out = tmp_path / "out"
-    assert pretrain(flags(out))[0] == 0
+def test_other_settings_do_not_resume(tmp_path, data, flags, pretrain, trained):
     for changed in ({"num_warmup_steps": 3}, {"input_file": data / "both/a.tfrecord"}):
-        result = pretrain(flags(out, **changed))
+        result = pretrain(flags(trained, **changed))
         assert_refused(result, "holds a run with other settings", next(iter(changed)))
-    code, _, err = pretrain(flags(out, num_train_steps=14))
+    code, _, err = pretrain(flags(trained, num_train_steps=14))
     assert code == 0 and "training  steps 13 to 14" in err
-    code, _, err = pretrain(flags(tmp_path / "further", init_checkpoint=out))
+    code, _, err = pretrain(flags(tmp_path / "further", init_checkpoint=trained))
     assert code == 0 and "weights  30 of 30 loaded from" in err
     assert "--freeze" not in err
 
 
-def test_a_fine_tuning_does_not_go_on_from_pretraining(
-    tmp_path, tiny, flags, pretrain, inside
-):
-    out = tmp_path / "out"
-    assert pretrain(flags(out))[0] == 0
-    result = inside(tiny.flags(out, do_train=True))
+def test_a_fine_tuning_does_not_go_on_from_pretraining(tiny, inside, trained):
+    result = inside(tiny.flags(trained, do_train=True))
     assert_refused(result, "task_name (was pretraining, is mrpc)")
 
 
-def test_a_file_without_text_is_not_scored(tmp_path, flags, pretrain):
-    out, empty = tmp_path / "out", tmp_path / "empty.txt"
-    assert pretrain(flags(out))[0] == 0
+def test_a_file_without_text_is_not_scored(tmp_path, pretrain, trained):
+    empty = tmp_path / "empty.txt"
     empty.write_text("\n \n")
-    args = ["--do_predict", f"--predict_file={empty}", f"--output_dir={out}"]
+    args = ["--do_predict", f"--predict_file={empty}", f"--output_dir={trained}"]
     assert_refused(pretrain(args), f"{empty}: holds no text")
 
 

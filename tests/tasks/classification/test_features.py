@@ -15,6 +15,7 @@ from bert_mgpu.tasks.classification.builtin import BUILTIN
 from bert_mgpu.tasks.classification.reader import read_label
 from bert_mgpu.tasks.reader import read_examples
 from bert_mgpu.text.tokenization import Tokenizer
+from tests.support.marks import rarely
 from tests.support.paths import REFERENCE
 from tests.tasks.classification.test_builtin_formats import CASES
 
@@ -29,7 +30,7 @@ VOCAB = [
 ]
 
 
-@pytest.mark.parametrize("length", [LENGTH, 64])
+@pytest.mark.parametrize("length", [LENGTH, *rarely(64)])
 def test_inputs_are_googles(tmp_path, length):
     if importlib.util.find_spec("bert") is None:
         pytest.skip("Google's code is not here: make test installs bert-tensorflow")

@@ -11,6 +11,7 @@ from bert_mgpu.core.task import DropoutKey
 from bert_mgpu.data import packing, pipeline
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.tasks.classification.task import Classification
+from tests.support.marks import GRAPH_AND_RARELY_XLA
 from tests.support.tiny import small_config
 
 CONFIG = small_config(
@@ -64,7 +65,7 @@ def by_row(values, placement):
     return actual
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize("compiled", GRAPH_AND_RARELY_XLA)
 def test_logits_and_gradients_are_those_of_single_rows(features, weights, compiled):
     task = Classification("x", CONFIG, LABELS, max_seq_length=24)
     tensors = {name: tf.constant(value) for name, value in weights.items()}
