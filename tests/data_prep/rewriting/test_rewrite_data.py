@@ -28,8 +28,8 @@ ADVERTISEGEN = {
 }
 TAODESCRIBE = {"input_file": f"{SETS}/taodescribe/*.tsv", "hint_column": "2"}
 REAL = {
-    "argvalues": [ADVERTISEGEN, *rarely(TAODESCRIBE)],
-    "ids": ["advertisegen", "taodescribe"],
+    "argvalues": [TAODESCRIBE, *rarely(ADVERTISEGEN)],
+    "ids": ["taodescribe", "advertisegen"],
 }
 FILES = ("train_0620.txt", "eval_0620.txt")
 WORDS = ["修身显瘦", "穿着舒适", "优雅大方", "个性十足", "不易变形", "方便穿脱"]
