@@ -8,7 +8,7 @@
 optimizer and with AdamW, and by transformers' BertForSequenceClassification in a loop
 of torch with the settings of its Trainer: the same rows in random order, the same steps
 and rates, and the same first weights, the head included. At the higher rate also with
-AdamW on four towers, a quarter of the batch on each. A row takes two to eight minutes
+AdamW on four towers, a quarter of the batch on each. A row takes two to ten minutes
 on two idle cores of AMD EPYC that multiply in bfloat16. Results are appended to
 benchmarks/results/learning_quality.json. Needs ../shared, and what `make parity`
 installs.
@@ -46,6 +46,7 @@ DEFAULT, ADAMW, THEIRS = "adamw_google", "adamw", "transformers"
 TOWERS = "adamw, 4 towers"
 RATES, SEEDS = (5e-5, 1e-4), (1, 2, 3)
 _SETS = [name for name, real in real_data.SETS.items() if real.type == "single"]
+_TOO_HARD = "afqmc (zh, pairs)"  # one class for all rows, whoever trains: one seed
 _ROWS, _BATCH, _PRECISION = 2000, 32, "bfloat16"
 
 
@@ -55,7 +56,8 @@ def planned() -> list[Row]:
     return [
         {"set": name, "rate": rate, "by": by, "seed": seed}
         for seed, name, rate, by in each
-        if by != TOWERS or (rate, seed) == (RATES[-1], SEEDS[0])
+        if (by != TOWERS or (rate, seed) == (RATES[-1], SEEDS[0]))
+        and (name != _TOO_HARD or seed == SEEDS[0])
     ]
 
 
