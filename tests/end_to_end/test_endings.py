@@ -11,7 +11,6 @@ from bert_mgpu.checkpoints import google_read
 from bert_mgpu.core import errors
 from bert_mgpu.training.towers import Towers
 from tests.support import memory
-from tests.support.memory import no_memory
 from tests.support.runs import assert_same_run
 from tests.support.tiny import CONFIG, edit_config
 
@@ -116,7 +115,7 @@ def test_diverged_names_the_step_and_saves_nothing_of_it(
 def test_predicting_says_what_one_row_would_need_less_of(resumed, inside, monkeypatch):
     out = resumed.root / "out"
     before = (out / "predict.txt").read_text()
-    monkeypatch.setattr(Towers, "launch_outputs", no_memory)
+    monkeypatch.setattr(Towers, "launch_outputs", memory.no_memory)
     code, _, err = inside(resumed.flags(out, do_predict=True))
     assert code == 4
     (line,) = (line for line in err.splitlines() if line.startswith("error: "))
