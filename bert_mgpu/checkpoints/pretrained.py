@@ -251,11 +251,13 @@ def as_trained(
 def _check_positions(
     max_seq_length: int, bert_config: BertConfig, config_file: str
 ) -> None:
-    if max_seq_length > bert_config.longest:
+    most, positions = bert_config.longest, bert_config.max_position_embeddings
+    if max_seq_length > most:
+        limit = f"the model has {positions} positions ({config_file})"
+        if positions > most:
+            limit = f"rows have at most {most} tokens, whatever the model has"
         raise UserError(
-            f"--max_seq_length={max_seq_length}: the model has"
-            f" {bert_config.max_position_embeddings} positions ({config_file}): pass at"
-            f" most {bert_config.longest}"
+            f"--max_seq_length={max_seq_length}: {limit}: pass at most {most}"
         )
 
 
