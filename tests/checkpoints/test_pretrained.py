@@ -179,9 +179,7 @@ def test_a_vocabulary_may_have_128_tokens_fewer_than_the_embedding(
     ("positions", "most", "why"),
     [(64, 64, "the model has 64 positions"), (1024, 512, "at most 512 tokens, what")],
 )
-def test_positions_are_the_models_and_at_most_512(
-    tmp_path, find, positions, most, why
-):
+def test_positions_are_the_models_and_at_most_512(tmp_path, find, positions, most, why):
     start = leave(tmp_path / "start", max_position_embeddings=positions)
     assert find(init_checkpoint=str(start), max_seq_length=most)
     said = f"={most + 1}: .*{why}.*: pass at most {most}$"
