@@ -40,7 +40,7 @@ setup: .venv/.ready  ## .venv with the package and what it needs; PYTHON=python3
 	$(PIP) --group parity
 	@touch $@
 
-horovod: .venv/.horovod  ## Horovod, for several processes or machines: built, minutes
+horovod: .venv/.horovod  ## builds Horovod, for several processes or machines, in minutes
 
 .venv/.horovod: .venv/.ready \
   bert_mgpu/cli/doctor/horovod_build.py bert_mgpu/cli/doctor/horovod_probe.py
@@ -65,7 +65,7 @@ check: .venv/.dev  ## format, lint, types
 	$(BIN)/mypy
 
 # Without a compiler for Horovod the tests of several processes are skipped. Here code
-# compiles quickly, to slower code; in test-all as users have it. In CI (CI=true) a test
+# compiles faster and runs slower; in test-all as users have it. In CI (CI=true) a test
 # that is skipped for another reason than those of tests/support/skips.py is a failure.
 test: check  ## the tests of each change
 	$(if $(CI),,-)@$(MAKE) --no-print-directory .venv/.horovod
@@ -84,11 +84,11 @@ golden: .venv/.parity  ## tests/golden anew, by Google's code and transformers
 	$(BIN)/python -m tests.reference.google_instances
 	$(BIN)/python -m tests.reference.google_masks
 
-# Of the processes that the tests start, too; those that are killed tell nothing.
+# Of the processes that the tests start, too; those that are killed are not counted.
 coverage: .venv/.dev .venv/.horovod  ## lines and branches that `make test` misses
 	$(PYTEST) --quick --cov --cov-report=term --cov-report=html
 
-# Some sixty commands on tiny models, run with both.
+# Some sixty commands on tiny models, run with both commits.
 behaviour: .venv/.dev  ## what users get, compared: make behaviour FROM=COMMIT, 4 minutes
 	$(BIN)/python -m tests.support.behaviour between $(FROM)
 
@@ -111,10 +111,10 @@ bench: .venv/.parity .venv/.horovod  ## speed and memory beside Google's and tra
 	$(BIN)/python -m benchmarks.speed.processes show
 
 # Needs Python and TensorFlow alone. The same command goes on where it ended.
-gpu:  ## what the graphics card here does, in at most 45 minutes
+gpu:  ## measures the graphics card here, in at most 45 minutes
 	$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) -m benchmarks.gpu \
 	  --minutes=45 --out=benchmarks/results/gpu.json
 
-clean:  ## removes what these make, but for results
+clean:  ## removes what these make, except results
 	rm -rf .venv .test_all demo build dist *.egg-info .mypy_cache .pytest_cache \
 	  .ruff_cache .coverage* htmlcov

@@ -10,7 +10,7 @@
 set -euo pipefail
 PYTHON=${PYTHON:-.venv/bin/python}
 N_GPUS=${N_GPUS:-1} # towers, each with its own rows of a step
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 if (($# < 4)); then
   echo "error: TASK DATA_DIR MODEL OUTPUT_DIR are needed: see the head of $0" >&2

@@ -21,7 +21,7 @@ EPOCHS=${EPOCHS:-4}
 INSERT_FROM=${INSERT_FROM:-input} # or vocabulary, if other words have to be written
 KEEP_BIAS=${KEEP_BIAS:-1}    # higher changes less; evaluation shows nine values
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 if [[ ! $DATA ]]; then
   "$PYTHON" examples/demo_data.py "$DEMO"

@@ -17,7 +17,7 @@ LATER=${LATER:-}               # NAME=FILE: for the trained model
 EVAL_STEPS=${EVAL_STEPS:-200} # steps between evaluations
 N_GPUS=${N_GPUS:-1}
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 "$PYTHON" run_classifier_mgpu.py --task_name="$TASK" --data_dir="$DATA" \
   --init_checkpoint="$MODEL" --output_dir="$OUT" --n_gpus="$N_GPUS" --do_train=true \

@@ -12,7 +12,7 @@ OUT=${OUT:-out_reviews}              # a trained model
 SERVED=${SERVED:-served/reviews/1} # NAME/VERSION, as TensorFlow Serving wants it
 HF=${HF:-hf_reviews}
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 exec "$PYTHON" run_classifier_mgpu.py --task_name="$TASK" --data_dir="$DATA" \
   --output_dir="$OUT" --export_saved_model="$SERVED" --export_hf="$HF" "$@"

@@ -16,7 +16,7 @@ OUT=${OUT:-out_reviews}
 N_GPUS=${N_GPUS:-1}
 LENGTH=${LENGTH:-128} # tokens of a row
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 # 1. What is wrong with the data? Rows that cannot be read end this with code 2.
 "$PYTHON" -m bert_mgpu doctor data --task_name="$TASK" --data_dir="$DATA" \

@@ -8,7 +8,7 @@
 set -euo pipefail
 OUT=${OUT:-out_reviews} # a trained model
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 exec "$PYTHON" run_classifier_mgpu.py --output_dir="$OUT" --do_predict=true \
   --predict_file=- "$@"

@@ -18,7 +18,7 @@ N_GPUS=${N_GPUS:-1}
 LENGTH=${LENGTH:-384} # tokens of a row; longer contexts are cut into windows
 STRIDE=${STRIDE:-128} # tokens from the start of a window to that of the next one
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 # 1. Answers that are not at their place, or longer than --max_answer_length.
 "$PYTHON" -m bert_mgpu doctor data --task_name="$TASK" --data_dir="$DATA" \

@@ -21,7 +21,7 @@ CANDIDATES=${CANDIDATES:-20} # phrases for each segment
 HEAD_STEPS=${HEAD_STEPS:-100}
 EPOCHS=${EPOCHS:-2}
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 if [[ $ADS$NEW && ! -f $NEW ]]; then
   echo "error: NEW=$NEW: no such file: pass one of new ads to rewrite, an ad per line" >&2

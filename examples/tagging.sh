@@ -18,7 +18,7 @@ N_GPUS=${N_GPUS:-1}
 LENGTH=${LENGTH:-128} # tokens of a row; longer sentences are cut into windows
 REPAIR=${REPAIR:-begin} # an I- that continues nothing begins an entity
 PYTHON=${PYTHON:-.venv/bin/python}
-cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to this folder
+cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 # 1. Tags that fit nothing, spans outside of their text, mentions with several types.
 "$PYTHON" -m bert_mgpu doctor data --task_name="$TASK" --data_dir="$DATA" \

@@ -1,13 +1,13 @@
 """Vectors of texts by a model: google-research/bert's extract_features.py.
 
-The vector of each token in the last four layers, as its README has it:
+The vector of each token in the last four layers, as in its README:
 
   python extract_features.py --input_file=input.txt --output_file=output.jsonl \\
     --vocab_file=model/vocab.txt --bert_config_file=model/bert_config.json \\
     --init_checkpoint=model/bert_model.ckpt --layers=-1,-2,-3,-4 \\
     --max_seq_length=128 --batch_size=8
 
-One vector for each line, on two GPUs (or on a CPU), as an array of numpy's:
+One vector for each line, on two GPUs (or on a CPU), as a numpy array:
 
   python extract_features.py --input_file=input.txt --output_file=vectors.npy \\
     --init_checkpoint=model --pooling=mean --normalize --n_gpus=2

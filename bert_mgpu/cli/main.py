@@ -78,7 +78,7 @@ def main() -> int:
         meant = f"did you mean {near[0]}? " if near else ""
         return script.fail(
             UserError(
-                f"{shortened(name)}: no such command: {meant}There are"
+                f"{shortened(name)}: no such command: {meant}pass one of"
                 f" {', '.join(known)}"
             )
         )

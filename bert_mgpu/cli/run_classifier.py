@@ -14,8 +14,8 @@ Predict another file, or a text, with the trained model:
   python run_classifier_mgpu.py --output_dir=out --predict_text="a fine film"
 
 Exit codes: 0 done, 1 a bug in bert_mgpu, 2 bad usage or data, 3 diverged,
-4 out of memory, 5 lost another process, 75 stopped by SIGTERM and resumable,
-130 Ctrl-C.
+4 out of memory, 5 another process failed or was lost, 75 SIGTERM and 130 Ctrl-C, both
+resumable.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _check_printed(config: FinetuneConfig) -> None:
         check_used(config.given, ["predict_text_b"], "--predict_text")
     elif config.do_predict:
         raise UserError(
-            "--predict_text and --do_predict: the first predicts its text alone: leave"
+            "--predict_text and --do_predict: the first predicts only its text: leave"
             " one of them out"
         )
     flag = config.predict_prints
@@ -127,7 +127,8 @@ def _check_printed(config: FinetuneConfig) -> None:
     if config.predict_file == STANDARD_INPUT:
         if config.max_predict_examples:
             raise UserError(
-                "--max_predict_examples: --predict_file=- has no known number"
+                "--max_predict_examples: --predict_file=- has no known length: leave"
+                " it out"
             )
     else:
         check_used(config.given, ["strict"], "--predict_file=-")

@@ -6,9 +6,9 @@
 
 Open the address in a browser for a page to try it. On SIGTERM or Ctrl-C it answers the
 requests it has accepted and stops; a second signal stops it at once. Needs the extra
-serve: pip install 'bert_mgpu[serve]'. Exit codes: 0 stopped while serving; 2 wrong
-flags, no model, or no such address; 4 out of memory; 75 and 130 stopped by SIGTERM or
-Ctrl-C before it was serving.
+serve: pip install -c constraints.txt -e '.[serve]' in the clone. Exit codes: 0 stopped
+while serving; 2 wrong flags, no model, or no such address; 4 out of memory; 75 and 130
+stopped by SIGTERM or Ctrl-C before it was serving.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class FeaturesConfig(ModelFlags):
 
     # fmt: off
     input_file: str | None = flag(None, INPUT, "text, one per line, or a pair with three vertical bars between its texts; .gz and .xz are unpacked; - for standard input")
-    output_file: str | None = flag(None, INPUT, "file to write, by its ending: .npz vectors of tokens, .npy vectors of lines, anything else JSON lines; - for standard output")
+    output_file: str | None = flag(None, INPUT, "file to write; its extension sets the format: .npz vectors of tokens, .npy vectors of lines, anything else JSON lines; - for standard output")
 
     layers: str = flag("-1,-2,-3,-4", TASK, "layers to output, comma-separated: 0 is the first, -1 the last; with --pooling a single one, -1 by default")
     pooling: str = flag(TOKENS, TASK, "one vector for each line: that of [CLS], the mean or the maximum over its tokens, or BERT's pooled output; none: a vector for each token", choices=(TOKENS, *POOLINGS))

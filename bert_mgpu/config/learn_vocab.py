@@ -23,7 +23,7 @@ class LearnVocabConfig(FlagTable):
     vocab_size: int = flag(
         30_000,
         TASK,
-        "tokens at most, special and free ones included",
+        "most tokens, special and free ones included",
         minimum=1,
         maximum=2**20,
     )

@@ -26,7 +26,7 @@ class PretrainConfig(RunConfig):
 
     num_train_steps: int = flag(100000, TRAIN, "optimizer steps; a higher number continues a finished run", minimum=1)
     num_warmup_steps: int = flag(10000, TRAIN, "steps during which the learning rate rises from 0", identity=True, minimum=0)
-    max_eval_steps: int = flag(100, TEST, "maximum number of evaluation steps; the first rows of the records are used: this times --eval_batch_size times the number of towers, so compare runs with the same number of towers, or raise this until all rows are read", minimum=1)
+    max_eval_steps: int = flag(100, TEST, "maximum number of evaluation steps, which read the first rows of the records: this times --eval_batch_size times the number of towers, so compare runs with the same number of towers, or raise this until all rows are read", minimum=1)
     predict_file: str | None = flag(None, TEST, "text file to score, one sentence per line")
     # fmt: on
 

@@ -20,7 +20,7 @@ class TaggingFlags(FlagTable):
     # fmt: off
     file_scheme: str | None = flag(None, INPUT, "your own task of type tags: notation of its files; bioes also covers BILOU and BMES [bioes if a file has tags such as E- or S-, else bio]", choices=FILE_SCHEMES)
     token_pattern: str | None = flag(None, INPUT, "your own task of type tags: regular expression whose one group is the word, in the column of words")
-    repair_bio: str | None = flag(None, INPUT, "type tags: for a tag such as I- that continues no entity: begin an entity there (begin) or leave the word out (outside); of overlapping spans both keep the longer one [refuse them]", identity=True, choices=REPAIRS)
+    repair_bio: str | None = flag(None, INPUT, "type tags: for a tag such as I- that continues no entity: begin an entity there (begin) or tag the word O (outside); of overlapping spans both keep the longer one [refuse them]", identity=True, choices=REPAIRS)
     tag_units: str | None = flag(None, MODEL, "type tags: what gets a tag: words, or the pieces of a text [words where the files have words, else pieces]", choices=UNITS)
     tag_scheme: str = flag(BIO, MODEL, "type tags: notation of the model's classes", identity=True, remembered=True, choices=HEAD_SCHEMES)
     crf: bool = flag(False, MODEL, "type tags: learn which tags follow each other, with a conditional random field", identity=True, remembered=True)

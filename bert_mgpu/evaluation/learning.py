@@ -23,8 +23,8 @@ _FEWEST_LOSSES = 4
 _BELOW_CHANCE = 0.9  # relative to the loss of equal probabilities
 _AS_GOOD = 0.01  # by which a score has to be better than another
 _ONE_LABEL = (
-    "all rows of dev have the same label or value: no score of theirs shows whether the"
-    " model has learnt: evaluate rows of several"
+    "all rows of dev have the same label or value: their scores cannot show whether the"
+    " model has learnt: evaluate rows with several"
 )
 
 

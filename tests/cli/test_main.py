@@ -32,7 +32,7 @@ def test_help_names_every_command(called):
 def test_an_unknown_command_names_the_known_ones(called):
     code, out, err = called("tarin")
     assert (code, out) == (2, "")
-    known = "There are train, predict,"
+    known = "pass one of train, predict,"
     assert err.startswith(f"error: tarin: no such command: did you mean train? {known}")
     assert called("xyz")[2].startswith(f"error: xyz: no such command: {known}")
 

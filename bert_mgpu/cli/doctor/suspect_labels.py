@@ -67,7 +67,7 @@ class SuspectLabels:
             verb = "may by luck be better" if ahead else "is no better"
             return (
                 f"cannot check labels: a quick model, right on {scores}, {verb} than"
-                f" giving all the most common label ({known.most_common:.1%})"
+                f" always giving the most common label ({known.most_common:.1%})"
             )
         if not self.found:
             return f"no label looks wrong to a quick model, which is right on {scores}"

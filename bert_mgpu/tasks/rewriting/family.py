@@ -52,8 +52,8 @@ class RewritingFamily(Family):
             raise ValueError("the target is empty: delete the line")
         if marker in target:
             raise ValueError(
-                f"the target has {marker}, where a text has to be written: write it"
-                " out, or pass another --slot_marker"
+                f"the target has {marker}: put the text in its place, or pass"
+                " another --slot_marker"
             )
         return target
 

@@ -50,7 +50,7 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
     if facts["unlike"] > _MOST_UNLIKE * pairs:
         yield (
             f"{facts['unlike']} of {pairs} targets have less than {IN_COMMON:.0%} of"
-            " their tokens in common with their texts: this is no editing: pass the"
+            " their tokens in common with their texts: these are not edits: pass the"
             " column of the rewritten texts as --target_column"
         )
     of_the_data = left_out - facts["unwritable"]
@@ -76,7 +76,7 @@ def _advice(facts: Mapping[str, Any], obstacles: Iterable[str]) -> str:
     if (obstacle := max(obstacles, key=facts.__getitem__)) == "too_long":
         return f"raise --max_insert to {_enough(facts)}, or pass other pairs"
     advice = {
-        "misplaced": "write the same text in both, but for the slots",
+        "misplaced": "write the same text in both, except in the slots",
         "unwritable": "add them to the vocabulary (docs/pretraining.md), or pass other"
         " pairs",
     }

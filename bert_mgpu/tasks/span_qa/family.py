@@ -175,8 +175,8 @@ def _cut(config: FinetuneConfig) -> WindowCut:
     if "doc_stride" in config.given and (config.doc_stride or 0) > room:
         raise UserError(
             f"--doc_stride={config.doc_stride}: a row has {room} tokens of question and"
-            f" context (--max_seq_length={config.max_seq_length}): pass less: windows"
-            " that far apart have nothing in common"
+            f" context (--max_seq_length={config.max_seq_length}): pass at most"
+            f" {room}: else tokens between two windows are lost"
         )
     stride = config.doc_stride or min(CUT.doc_stride, max(1, room // 2))
     return WindowCut(stride, config.max_query_length)

@@ -27,9 +27,7 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     form = values.get("format") or next(iter(forms.values()), _CONLL)
     if "format" not in values and {*forms.values()} > {form}:
         found = ", ".join(f"{name} is {own}" for name, own in forms.items())
-        raise UserError(
-            f"{found}: the files of the type {TYPE} have one format: write them alike"
-        )
+        raise UserError(f"{found}: all files of the type {TYPE} need the same format")
     names: dict[str, Any] = {"text_a": "text", "label": "label"}
     if form == _CONLL:
         names = {"text_a": 0, "label": -1}
@@ -69,7 +67,7 @@ def _word_finder(pattern: str) -> Callable[[str], str]:
     def find_word(token: str) -> str:
         match = expression.fullmatch(token)
         if match is None or not match[1]:
-            raise ValueError(f"{short_repr(token)} is not as token_pattern says")
+            raise ValueError(f"{short_repr(token)} does not match token_pattern")
         return match[1]
 
     return find_word

@@ -60,7 +60,9 @@ def _tags(words: Sequence[str], tags: Any) -> Tags:
         raise ValueError(f"{one} and {other}")
     for tag in tags:
         if not isinstance(tag, str):
-            raise ValueError(f"{short_repr(tag)} is no tag: pass its name")
+            raise ValueError(
+                f"{short_repr(tag)} is not a tag: write its name, such as B-PER"
+            )
     return Tags(tags)
 
 

@@ -105,9 +105,9 @@ UNFIT = {
                         "nothing to learn: pass the column", "--target_column"),
     "nothing is common": (pairs(20, "sun joy rain", "win fear"),
                           "20 of 20 targets have less than 10% of their tokens in",
-                          "this is no editing: pass the column", "--target_column"),
+                          "these are not edits: pass the column", "--target_column"),
     "nothing is common, at length": (
-        pairs(20, "sun joy rain " * 6, "win fear " * 9), "this is no editing"),
+        pairs(20, "sun joy rain " * 6, "win fear " * 9), "these are not edits"),
     "too much at one place": (
         pairs(5, "sun joy", "sun win win win win win joy"),
         "of 20 pairs 5 have more tokens at one place than --max_insert (lines 1, 2, 3",
@@ -116,7 +116,7 @@ UNFIT = {
     "outside of slots": (
         pairs(5, "sun [SLOT] joy", "rain win joy"),
         "of 20 pairs 5 differ from their target outside of the slots (lines 1,",
-        "write the same text in both, but for the slots"),
+        "write the same text in both, except in the slots"),
     "empty slots": (pairs(5, "sun [SLOT]", "sun"), "outside of the slots"),
 }  # fmt: skip
 

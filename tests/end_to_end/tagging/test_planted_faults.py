@@ -128,8 +128,8 @@ def _blank_word(row):
 
 LISTS = {
     "a tag less": (_tags(lambda tags: tags[1:]), "words and "),
-    "a number": (_tags(lambda tags: [7, *tags[1:]]), "7 is no tag: pass its name"),
-    "null": (_tags(lambda tags: [None, *tags[1:]]), "None is no tag: pass its name"),
+    "a number": (_tags(lambda tags: [7, *tags[1:]]), "7 is not a tag: write its name"),
+    "null": (_tags(lambda tags: [None, *tags[1:]]), "None is not a tag"),
     "one string": (_tags(" ".join), "pass a tag for each"),
     "an orphan": (_tags(lambda tags: ["I-PER.NAM", *["O"] * (len(tags) - 1)]),
                   "without a B-PER.NAM before it"),

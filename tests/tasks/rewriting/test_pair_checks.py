@@ -61,7 +61,7 @@ def test_what_is_taken():
         (
             {"unlike": 51, "too_long": 90},  # with a wrong column, both
             "51 of 100 targets have less than 10% of their tokens in common with their"
-            " texts: this is no editing: pass the column of the rewritten texts",
+            " texts: these are not edits: pass the column of the rewritten texts",
         ),
         ({"learnt": 0}, "room for a token or slot of its text: raise --max_seq_length"),
         (
@@ -74,7 +74,7 @@ def test_what_is_taken():
         (
             {"misplaced": 21, "too_long": 0, "unwritable": 0},
             "of 100 pairs 21 differ from their target outside of the slots (lines"
-            " 4, 9, 12 and 18 more): write the same text in both, but for the slots",
+            " 4, 9, 12 and 18 more): write the same text in both, except in the slots",
         ),
         (
             {"unwritable": 51, "too_long": 0, "misplaced": 0},
@@ -129,7 +129,7 @@ def test_warnings_are_of_what_a_training_refuses():
         "a/dev.tsv: 96 of 100 targets are equal to their texts: there is nothing to"
         " learn: pass the column of the rewritten texts as --target_column",
         "a/dev.tsv: 100 of 100 targets have less than 10% of their tokens in common"
-        " with their texts: this is no editing: pass the column of the rewritten texts"
+        " with their texts: these are not edits: pass the column of the rewritten texts"
         " as --target_column",
     ]
     assert not [*pair_checks.warnings(checked())]

@@ -201,7 +201,7 @@ def test_lists_of_words_and_tags(tmp_path):
     )
     assert [fault.split(":")[0] for _, fault in faults] == [
         "2 words and 1 tag",
-        "['O'] is no tag",
+        "['O'] is not a tag",
         "the words have the label 'B-LOC'",
     ]
 
