@@ -17,19 +17,12 @@ from bert_mgpu.core.rows import Example, Rows
 from bert_mgpu.core.task import Task, TrainState
 from bert_mgpu.distributed import collective
 from bert_mgpu.distributed.collective import Collective
+from bert_mgpu.evaluation import history
 from bert_mgpu.evaluation.forward import Abandoned, ForwardSettings, scored_rows
+from bert_mgpu.evaluation.history import MAIN, Evaluation
 from bert_mgpu.training import recorder
 from bert_mgpu.training.events import Events
 from bert_mgpu.training.towers import Towers
-
-MAIN = "dev"  # the set by which the best weights are chosen
-
-
-class BestEvaluation(NamedTuple):
-    """The evaluation whose weights are kept."""
-
-    step: int
-    value: float
 
 
 class EvaluationSettings(NamedTuple):
@@ -40,6 +33,7 @@ class EvaluationSettings(NamedTuple):
     measured: dict[str, Any]  # the facts that the metric's values depend on
     patience: int | None  # so many evaluations without a better one end the training
     forward: ForwardSettings
+    keeps: bool  # the rows scored for MAIN, for `Evaluator.kept`
 
 
 class Evaluator:
@@ -62,8 +56,9 @@ class Evaluator:
         self._history = output_dir / run_files.EVALUATIONS
         self._identity: dict[str, Any] | None = None
         self._run_facts: dict[str, Any] = {}
-        self._best: BestEvaluation | None = None
+        self._best: Evaluation | None = None
         self._evaluated: list[int] = []  # steps
+        self._kept: dict[int, Any] = {}  # step -> scored rows: the last and the best
 
     def begin(
         self,
@@ -83,14 +78,14 @@ class Evaluator:
         group = self._group
         earlier: dict[str, Any] = {}
         if group.rank == 0:
-            history = read_history(self._output_dir)
-            steps = [row["step"] for row in history if row["set"] == MAIN]
+            rows = history.read(self._output_dir)
+            steps = [row["step"] for row in rows if row["set"] == MAIN]
             earlier = {
                 "best": self._read_best(),
                 "steps": [evaluated for evaluated in steps if evaluated <= step],
             }
         earlier = collective.all_gather_json(group, earlier)[0]
-        self._best = BestEvaluation(*earlier["best"]) if earlier["best"] else None
+        self._best = Evaluation(*earlier["best"]) if earlier["best"] else None
         self._evaluated = earlier["steps"]
         if group.rank == 0:
             recorder.open_continued(self._history, step).close()
@@ -101,11 +96,11 @@ class Evaluator:
         facts = {"run": self._run_facts, "measured": self._settings.measured}
         return hashing.fingerprint(facts)
 
-    def _read_best(self) -> BestEvaluation | None:
+    def _read_best(self) -> Evaluation | None:
         """The evaluation of best/, if it is of this run, metric and set."""
         try:
             facts = files.read_json(self._folder / run_files.BEST_EVALUATION)
-            best = BestEvaluation(int(facts["step"]), float(facts["value"]))
+            best = Evaluation(int(facts["step"]), float(facts["value"]))
             comparable = facts["of"] == self._fingerprint
         except (UserError, ValueError, KeyError, TypeError, OverflowError):  # 1e999
             return None
@@ -152,17 +147,18 @@ class Evaluator:
         lines, better = [], False
         for name, rows in self._sets.items():
             began = time.perf_counter()
-            scores = self._scores(name, rows, towers, stopping=stopping)
+            scored, scores = self._scores(name, rows, towers, stopping=stopping)
             line = f"step {step}  {name}: {self._shown(scores)}"
             seconds = time.perf_counter() - began
             if name == MAIN:
                 metric = self._settings.metric
                 better = self._is_better(scores.get(metric))
                 if better:
-                    self._best = BestEvaluation(step, scores[metric])
+                    self._best = Evaluation(step, scores[metric])
                     line += "  best so far"
                 elif metric not in scores:
                     line += f"  no {metric}, which is not defined for these predictions"
+                self._keep_scored(step, scored)
             say(line, "green" if name == MAIN and better else None)
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
         self._evaluated.append(step)
@@ -180,8 +176,11 @@ class Evaluator:
 
     def _scores(
         self, name: str, rows: Rows, towers: Towers, *, stopping: Callable[[], bool]
-    ) -> dict[str, Any]:
-        """The scores of a set, in all processes, which must make the same decisions."""
+    ) -> tuple[Any, dict[str, Any]]:
+        """The scored rows of a set, in the first process, and the scores, in all.
+
+        All processes must make the same decisions.
+        """
         scored = scored_rows(
             self._task,
             rows,
@@ -192,7 +191,18 @@ class Evaluator:
             stopping=stopping,
         )
         scores = self._task.scores(scored) if self._group.rank == 0 else None
-        return collective.all_gather_json(self._group, {"scores": scores})[0]["scores"]
+        gathered = collective.all_gather_json(self._group, {"scores": scores})
+        return scored, gathered[0]["scores"]
+
+    def _keep_scored(self, step: int, scored: Any) -> None:
+        if self._settings.keeps and self._group.rank == 0:
+            wanted = {step, self._best.step if self._best else step}
+            known = {**self._kept, step: scored}
+            self._kept = {n: own for n, own in known.items() if n in wanted}
+
+    def kept(self, step: int) -> Any | None:
+        """The scored rows of MAIN after the last or best step, None if not known."""
+        return self._kept.get(step)
 
     def _shown(self, scores: Mapping[str, Any]) -> str:
         names = dict.fromkeys((self._settings.metric, "eval_loss"))
@@ -233,37 +243,6 @@ class Evaluator:
 
 
 def _silence(text: str) -> None: ...
-
-
-def read_history(output_dir: pathlib.Path) -> list[dict[str, Any]]:
-    """The evaluations of a run in order, one for each step and set."""
-    records = recorder.read_records(output_dir / run_files.EVALUATIONS)
-    return [record for record in records if "set" in record]
-
-
-def best_known(
-    output_dir: pathlib.Path, metric: str, *, lower_is_better: bool
-) -> BestEvaluation | None:
-    """The best evaluation of dev by a metric; None if a run has none.
-
-    After a rollback it may be missing in evaluations.jsonl, which goes on from an
-    earlier step, but its weights are still in best/.
-    """
-    known = [
-        BestEvaluation(row["step"], row[metric])
-        for row in read_history(output_dir)
-        if row["set"] == MAIN and row.get(metric) is not None
-    ]
-    if not known:
-        return None
-    try:
-        kept = files.read_json(output_dir / run_files.BEST / run_files.BEST_EVALUATION)
-        if kept["metric"] == metric:
-            known.append(BestEvaluation(int(kept["step"]), float(kept["value"])))
-    except (UserError, ValueError, KeyError, TypeError, OverflowError):
-        pass  # none, or not ours
-    choose = min if lower_is_better else max
-    return choose(known, key=lambda one: one.value)
 
 
 def best_folder(output_dir: pathlib.Path) -> pathlib.Path:

@@ -22,6 +22,8 @@ _FALLEN = 0.95  # the loss at the end over that at the start
 _FEWEST_LOSSES = 4
 _BELOW_CHANCE = 0.9  # relative to the loss of equal probabilities
 _AS_GOOD = 0.01  # by which a score has to be better than another
+_CLEARLY = 0.05  # the same, where the interval is not known
+_ROUNDING = 1e-9  # by which equal scores may differ
 _ONE_LABEL = (
     "all rows of dev have the same label or value: their scores cannot show whether the"
     " model has learnt: evaluate rows with several"
@@ -140,9 +142,9 @@ def comparison(score: JudgedScore) -> str:
         if score.interval is not None:
             low, high = sorted(sign * end for end in score.interval)
             how = "not clearly better than"
-            if low > sign * floor:
+            if low > sign * floor + _ROUNDING:
                 how = "better than"
-            elif high < sign * floor:
+            elif high < sign * floor - _ROUNDING:
                 how = "worse than"
         found.setdefault(how, []).append(f"{name} ({floor:.4f})")
     return "; ".join(f"{how} {' and '.join(names)}" for how, names in found.items())
@@ -161,15 +163,17 @@ def _doubt(score: JudgedScore) -> str | None:
 def _unbeaten(score: JudgedScore) -> Iterator[str]:
     """The constant answers that a model does not beat, and baselines above it.
 
-    A baseline within the interval may be ahead by luck.
+    A baseline within the interval may be ahead by luck, and without an interval one
+    that is little better.
     """
     sign = -1 if score.lower_is_better else 1
     for name, floor in score.constant.items():
-        if sign * score.value <= sign * floor:
+        if sign * score.value <= sign * floor + _ROUNDING:
             yield f"{name} ({floor:.4f})"
-    most = max(sign * end for end in score.interval or (score.value,))
+    unknown = (score.value - _CLEARLY, score.value + _CLEARLY)
+    most = max(sign * end for end in score.interval or unknown)
     for name, floor in score.baseline.items():
-        if most < sign * floor:
+        if most < sign * floor - _ROUNDING:
             yield f"{name} ({floor:.4f})"
 
 
@@ -179,7 +183,7 @@ def _within_interval(score: JudgedScore) -> str | None:
         return None
     low, high = score.interval
     for name, floor in score.constant.items():
-        if low <= floor <= high:
+        if low - _ROUNDING <= floor <= high + _ROUNDING:
             return (
                 f"{score.metric} {score.value:.4f} (95 %: {low:.4f} to {high:.4f})"
                 f" may be no better than {name} ({floor:.4f})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
 from bert_mgpu.evaluation import (
-    evaluator,
+    history,
     html,
     plots,
     result_files,
@@ -74,16 +75,16 @@ def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
     if not known:
         return []
     records = [row for row, _ in known]
-    history = evaluator.read_history(facts.output_dir)
+    evaluated = history.read(facts.output_dir)
     metric = facts.metric
     steps = [row["step"] for row in records]
     smooth = _smooth([total for _, total in known])
     training = plots.Line("training", steps, smooth, colour="0.6")
     losses, scores = [training], []
     baseline = result_files.read_baseline(facts.output_dir)
-    for number, name in enumerate(dict.fromkeys(row["set"] for row in history)):
+    for number, name in enumerate(dict.fromkeys(row["set"] for row in evaluated)):
         colour = f"C{number}"
-        rows = [row for row in history if row["set"] == name]
+        rows = [row for row in evaluated if row["set"] == name]
         at = [row["step"] for row in rows]
         values = [_or_nan(row, "eval_loss") for row in rows]
         losses.append(plots.Line(name, at, values, colour=colour))
@@ -113,16 +114,16 @@ def _curves(facts: ReportFacts, folder: pathlib.Path) -> Sections:
         summary += f", {np.nanmedian(speeds):.1f} examples a second (median)"
     content = [html.note(summary)]
     content.append(html.image(path, f"{' and '.join(panels)} over steps"))
-    if history:
-        content.append(_evaluations(facts, history, baseline))
+    if evaluated:
+        content.append(_evaluations(facts, evaluated, baseline))
     return [("Training", "\n".join(content))]
 
 
 def _evaluations(
-    facts: ReportFacts, history: list[dict[str, Any]], baseline: Any
+    facts: ReportFacts, evaluated: list[dict[str, Any]], baseline: Any
 ) -> str:
     """The evaluations while training, a line for each step and set."""
-    names = [name for name in facts.shown if any(name in row for row in history)]
+    names = [name for name in facts.shown if any(name in row for row in evaluated)]
     if facts.metric not in names:
         names.append(facts.metric)
     rows: list[list[object]] = [["set", "step", *names]]
@@ -134,11 +135,11 @@ def _evaluations(
                 *(set_report.number(scores.get(n)) for n in names),
             ]
         )
-    for row in history[-_EVALUATIONS:]:
+    for row in evaluated[-_EVALUATIONS:]:
         rows.append(
             [row["set"], row["step"], *(set_report.number(row.get(n)) for n in names)]
         )
-    left_out = max(0, len(history) - _EVALUATIONS)
+    left_out = max(0, len(evaluated) - _EVALUATIONS)
     more = html.note(f"and {left_out} earlier ones, in {run_files.EVALUATIONS}")
     return html.table(rows, "w" + "n" * (len(names) + 1)) + more * (left_out > 0)
 
@@ -184,6 +185,8 @@ def _settings(facts: ReportFacts) -> Sections:
     rows = [(name, _as_typed(value)) for name, value in values.items()]
     for name in sorted(facts.config.given):
         value = getattr(facts.config, name)
+        if name == "init_checkpoint":  # run.json has the whole path
+            value = value and os.path.abspath(value)
         if value != trained.get(name):
             rows.append((f"--{name}", f"{_as_typed(value)} (of this command)"))
     batch = run.get("training", {}).get("batch", facts.batch)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import run_files, units
 from bert_mgpu.core.rows import Features
-from bert_mgpu.evaluation import evaluator, html, learning, result_files
+from bert_mgpu.evaluation import history, html, learning, result_files
 from bert_mgpu.evaluation.set_report import EvaluatedSet
 from bert_mgpu.training import recorder
 
@@ -93,12 +93,8 @@ def _facts(
     counts = {name: len(rows.first_rows) for name, rows in facts.sets.items()}
     counts |= {own.name: own.total for own in evaluated}
     yield "examples", ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    history = [
-        row
-        for row in evaluator.read_history(facts.output_dir)
-        if row["set"] == evaluator.MAIN and row.get(facts.metric) is not None
-    ]
-    best = evaluator.best_known(
+    known = history.of_main(facts.output_dir, facts.metric)
+    best = history.best_of_main(
         facts.output_dir,
         facts.metric,
         lower_is_better=facts.metric in facts.lower_is_better,
@@ -107,7 +103,7 @@ def _facts(
         yield (
             "best during training",
             f"{facts.metric} {best.value:.4f} at step {best.step:,},"
-            f" of {len(history)} evaluations",
+            f" of {len(known)} evaluations",
         )
 
 

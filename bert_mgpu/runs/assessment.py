@@ -10,8 +10,9 @@ from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import run_files
 from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.task import Trust
-from bert_mgpu.evaluation import evaluator, learning, result_files
-from bert_mgpu.evaluation.evaluator import MAIN
+from bert_mgpu.evaluation import history, learning, result_files
+from bert_mgpu.evaluation.evaluator import Evaluator
+from bert_mgpu.evaluation.history import MAIN
 from bert_mgpu.runs import stages
 from bert_mgpu.runs.run import FinetuningRun, Run
 from bert_mgpu.training import loop, recorder, schedule
@@ -113,17 +114,8 @@ def assess(
             say(f"{title}95 % intervals: {', '.join(texts)}")
         if name != MAIN:
             continue
-        trust, found = trusts[name], run.task.scores(own)
-        judged = [
-            _judged(
-                run,
-                metric,
-                found[metric],
-                trust=trust,
-                baseline=baseline.get(name, {}),
-            )
-            for metric in trust.judged
-        ]
+        trust, scores = trusts[name], run.task.scores(own)
+        judged = _judged(run, scores, trust=trust, baseline=baseline.get(name, {}))
         training = _training(run, plan) if plan else None
         doubts = learning.findings(
             judged, training, one_answer=trust.one_answer, chance=run.task.chance_loss
@@ -152,29 +144,35 @@ def _trust(run: FinetuningRun, scored: Any, rows: int) -> Trust:
 
 def _judged(
     run: FinetuningRun,
-    metric: str,
-    value: float,
+    scores: Mapping[str, float],
     *,
     trust: Trust,
     baseline: Mapping[str, float],
-) -> learning.JudgedScore:
-    floor = baseline.get(metric)
-    return learning.JudgedScore(
-        metric,
-        value,
-        lower_is_better=metric in run.task.lower_is_better,
-        interval=trust.intervals.get(metric),
-        constant=trust.floors.get(metric, {}),
-        baseline={} if floor is None else {run.data.family.baseline_name: floor},
-    )
+) -> list[learning.JudgedScore]:
+    name = run.data.family.baseline_name
+    return [
+        learning.JudgedScore(
+            metric,
+            scores[metric],
+            lower_is_better=metric in run.task.lower_is_better,
+            interval=trust.intervals.get(metric),
+            constant=trust.floors.get(metric, {}),
+            baseline={name: baseline[metric]} if metric in baseline else {},
+        )
+        for metric in trust.judged
+    ]
 
 
-def assess_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Assessment:
+def assess_training(
+    run: FinetuningRun, plan: loop.TrainingPlan, evaluator: Evaluator | None
+) -> Assessment:
     """Logs what the training itself shows, if --do_eval does not follow it.
 
     That is its loss and, with --eval_steps, the evaluation of the weights that it
-    leaves: the last evaluation or, with --use_best, the best one.
+    leaves: the last evaluation or, with --use_best, the best one. An evaluation by an
+    earlier command is a number alone, and has no interval.
     """
+    rows = len(run.data.read(MAIN)[0].first_rows) if evaluator else 0  # by all
     if run.topology.group.rank > 0:
         return UNASSESSED
     training, chance = _training(run, plan), run.task.chance_loss
@@ -185,12 +183,18 @@ def assess_training(run: FinetuningRun, plan: loop.TrainingPlan) -> Assessment:
         _warn(doubts)
         return Assessment({}, doubts, {})
     step, value = evaluated
+    trust, scores = Trust(judged=[metric]), {metric: value}
+    own = evaluator.kept(step) if evaluator else None
+    if own is not None:
+        trust, scores = _trust(run, own, rows), run.task.scores(own)
     baseline = result_files.read_baseline(run.output_dir).get(MAIN, {})
-    score = _judged(run, metric, value, trust=Trust(), baseline=baseline)
-    doubts = learning.findings([score], training, chance=chance)
+    judged = _judged(run, scores, trust=trust, baseline=baseline)
+    doubts = learning.findings(
+        judged, training, one_answer=trust.one_answer, chance=chance
+    )
     _warn(doubts)
     said = f"{MAIN} {metric} {value:.4f} at step {step:,}, while training"
-    beside = learning.comparison(score)
+    beside = learning.comparison(judged[0])
     said += f"; {beside}" * bool(beside)
     return Assessment({}, doubts, {}, instead=said)
 
@@ -209,18 +213,14 @@ def _warn(doubts: Sequence[str]) -> None:
         fact("", f"WARNING: {line}")
 
 
-def _evaluation(run: FinetuningRun, metric: str) -> tuple[int, float] | None:
-    """Step and value of the evaluation of the weights that a training leaves."""
+def _evaluation(run: FinetuningRun, metric: str) -> history.Evaluation | None:
+    """The evaluation of the weights that a training leaves."""
     if not run.config.eval_steps:
         return None
     if run.config.use_best:
         lower = metric in run.task.lower_is_better
-        return evaluator.best_known(run.output_dir, metric, lower_is_better=lower)
-    known = [
-        (row["step"], row[metric])
-        for row in evaluator.read_history(run.output_dir)
-        if row["set"] == MAIN and row.get(metric) is not None
-    ]
+        return history.best_of_main(run.output_dir, metric, lower_is_better=lower)
+    known = history.of_main(run.output_dir, metric)
     return known[-1] if known else None
 
 

@@ -88,7 +88,8 @@ def _work(run: FinetuningRun, towers: Towers | None) -> Finished:
     stages.export(run, state.averaged, task.huggingface_problem_type)
     export.write(run, state.averaged, towers)
     if config.do_train and not config.do_eval:
-        assessment = assessment_lib.assess_training(run, train.planned(run))
+        planned = train.planned(run)
+        assessment = assessment_lib.assess_training(run, planned, evaluator)
     report.write(run, scored, assessment)
     return Finished(towers, task)
 

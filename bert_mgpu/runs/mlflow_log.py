@@ -20,7 +20,7 @@ from bert_mgpu.config.base import RunConfig, fields
 from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import Interrupted, Preempted, UserError, shortened
 from bert_mgpu.core.log import say
-from bert_mgpu.evaluation import evaluator, result_files
+from bert_mgpu.evaluation import history, result_files
 from bert_mgpu.runs import mlflow_state
 from bert_mgpu.runs.run import Run
 from bert_mgpu.training import recorder
@@ -86,20 +86,23 @@ class MlflowLog:
     def __init__(self, uri: str, config: RunConfig, output_dir: pathlib.Path):
         self._uri, self._config, self._output_dir = uri, config, output_dir
         self._client = _client(uri)
+        self._before = _curves(output_dir)[-1:]  # of earlier commands
         self._run_id: str | None = None  # None until it is begun
         self._has_warned = False
 
     def update(self) -> None:
         """Logs the new records of the files."""
         with self._warn_on_failure(), mlflow_state.LOCK:
-            self._log(_curves(self._output_dir))
+            self._log_own_curves()
 
     def end(self, status: str) -> None:
         """Logs the last records, a finished run's results and files, its status."""
         with self._warn_on_failure():
-            self._log(_curves(self._output_dir))
-            if status == _FINISHED:
+            if status != _FINISHED:
+                self._log_own_curves()
+            else:
                 run_id = self._ensure_run()
+                self._log(_curves(self._output_dir))
                 self._log(_results(self._output_dir))
                 report = getattr(self._config, "report", False)  # pretraining has none
                 for path in _artifacts(self._output_dir, report=report):
@@ -107,6 +110,12 @@ class MlflowLog:
                 say(f"logged in MLflow: {self._uri}, run {run_id}")
             if self._run_id:
                 self._client.set_terminated(self._run_id, status)
+
+    def _log_own_curves(self) -> None:
+        """Logs the records of the files if this command has added any."""
+        curves = _curves(self._output_dir)
+        if self._run_id or curves[-1:] != self._before:
+            self._log(curves)
 
     @contextlib.contextmanager
     def _warn_on_failure(self) -> Iterator[None]:
@@ -260,7 +269,7 @@ def _curves(output_dir: pathlib.Path) -> list[dict[str, Any]]:
     """The records of the training and of the evaluations during it, sorted by step."""
     training = recorder.read_records(output_dir / run_files.METRICS)
     records = [{"set": "train", **record} for record in training]
-    records += evaluator.read_history(output_dir)
+    records += history.read(output_dir)
     return sorted(records, key=lambda record: record["step"])
 
 

@@ -9,7 +9,7 @@ from bert_mgpu.config.pretraining import PretrainConfig
 from bert_mgpu.core import run_files, text_files
 from bert_mgpu.core.log import fact
 from bert_mgpu.distributed.topology import Topology
-from bert_mgpu.evaluation.evaluator import MAIN
+from bert_mgpu.evaluation.history import MAIN
 from bert_mgpu.runs import (
     assessment,
     identity,

@@ -12,7 +12,7 @@ from bert_mgpu.core import files, run_files
 from bert_mgpu.core.files import write_text
 from bert_mgpu.core.log import say
 from bert_mgpu.distributed.topology import Topology
-from bert_mgpu.evaluation import evaluator, result_files
+from bert_mgpu.evaluation import history, result_files
 from bert_mgpu.runs import finetune, identity, stages
 from bert_mgpu.tasks import sources
 
@@ -64,8 +64,8 @@ def _run_each(
     if topology.group.rank > 0 or finished is None:
         return
     summaries = {}
-    for name in (evaluator.MAIN, *sources.named_files(config.eval_files)):
-        file = result_files.evaluation_file(None if name == evaluator.MAIN else name)
+    for name in (history.MAIN, *sources.named_files(config.eval_files)):
+        file = result_files.evaluation_file(None if name == history.MAIN else name)
         scores = [result_files.read_evaluation(folder / file) for folder in folders]
         summaries[name] = result_files.over_seeds(scores)
         means = ", ".join(

@@ -19,9 +19,12 @@ from bert_mgpu.core.errors import UserError, listed
 from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.rows import Features
 from bert_mgpu.distributed import collective
-from bert_mgpu.evaluation import evaluator as evaluations
-from bert_mgpu.evaluation import result_files
-from bert_mgpu.evaluation.evaluator import EvaluationSettings, Evaluator
+from bert_mgpu.evaluation import history, result_files
+from bert_mgpu.evaluation.evaluator import (
+    EvaluationSettings,
+    Evaluator,
+    choose_metric,
+)
 from bert_mgpu.evaluation.forward import scored_rows
 from bert_mgpu.runs import init_distributed
 from bert_mgpu.runs.run import FinetuningRun, Run
@@ -96,10 +99,10 @@ def _write_scores(run: Run, step: int, scored: Any, *, name: str, title: str) ->
     run.data.check(name, scored)
     scores = run.task.scores(scored)
     results = run.task.results(scores, step)
-    other = None if name == evaluations.MAIN else name
+    other = None if name == history.MAIN else name
     is_new = result_files.write_evaluation(run.output_dir, results, other)
-    history = evaluations.read_history(run.output_dir)
-    is_new &= (name, step) not in {(row["set"], row["step"]) for row in history}
+    known = {(row["set"], row["step"]) for row in history.read(run.output_dir)}
+    is_new &= (name, step) not in known
     if run.config.do_train and is_new:
         with Events(run.output_dir) as events:
             events.add(name, {"step": step, **scores})
@@ -196,10 +199,10 @@ def evaluator(run: FinetuningRun) -> Evaluator | None:
         return None
     loaded = {name: data.load(name) for name in data.evaluated}
     sets = {name: rows for name, (rows, _) in loaded.items()}
-    names = task.metrics(sets[evaluations.MAIN])
-    metric = evaluations.choose_metric(config.best_metric, task.metric, names)
+    names = task.metrics(sets[history.MAIN])
+    metric = choose_metric(config.best_metric, task.metric, names)
     baseline(run, sets)
-    measured = {"set": loaded[evaluations.MAIN][1], "metric": metric}
+    measured = {"set": loaded[history.MAIN][1], "metric": metric}
     flags = ("max_eval_examples", *task.score_settings)
     measured |= {name: getattr(config, name) for name in flags}
     settings = EvaluationSettings(
@@ -208,6 +211,7 @@ def evaluator(run: FinetuningRun) -> Evaluator | None:
         measured,
         patience=config.early_stopping_patience,
         forward=run.forward_settings("evaluate"),
+        keeps=not config.do_eval,
     )
     return Evaluator(
         task,

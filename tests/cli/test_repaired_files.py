@@ -200,6 +200,47 @@ def test_rows_with_nearly_a_text_of_dev_and_another_label_stay(doctor, task, tmp
     assert f"no\t{text}！" in made and f"yes\t{text}？" not in made
 
 
+@pytest.fixture
+def entities(tmp_path):
+    """entities(rows of train, rows of dev) -> the lines of train in the mended copy.
+
+    A row: a text, and its first character's type, "" if it is no entity.
+    """
+    data = tmp_path / "entities"
+
+    def run(*sets):
+        data.mkdir()
+        for name, rows in zip(("train", "dev"), sets, strict=True):
+            lines = [
+                {"text": text, "label": [[0, 1, kind]] if kind else []}
+                for text, kind in rows
+            ]
+            write(data / f"{name}.jsonl", [*map(json.dumps, lines)])
+        content = {"type": "tags", "train": "train.jsonl", "dev": "dev.jsonl"}
+        (data / "task.json").write_text(json.dumps(content))
+        new = tmp_path / "new"
+        flags = ["--task_name=mine", f"--data_dir={data}", f"--repaired_dir={new}"]
+        assert task_data.main(flags) == 0
+        kept = (new / "train.jsonl").read_text().splitlines()
+        return [json.loads(line)["text"] for line in kept]
+
+    return run
+
+
+def test_no_type_of_entities_loses_all_its_rows(entities, capsys):
+    rows = [("Anna went home", "PER"), ("Rome is old", "LOC"), ("it rains", "")]
+    assert entities(rows, rows[:2]) == [text for text, _ in rows]
+    said = "0 repeated, 2 in other files, 2 of which stay: no other rows have their"
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_nearly_a_text_of_dev_with_other_entities_stays(entities):
+    text = "nobody knows how long the road through the mountains really is"
+    rows = [(f"{text}!", "PER"), ("Anna went home", "PER"), (f"{text}?", "LOC")]
+    left = entities([*rows, ("Rome is old", "LOC")], [(f"{text}.", "LOC")])
+    assert left == [f"{text}!", "Anna went home", "Rome is old"]
+
+
 def test_groups_keep_their_rows(task, tmp_path, capsys):
     rows = ["g\tt\tl"]
     for group in range(6):

@@ -13,11 +13,10 @@ from bert_mgpu.core.task import TrainState
 from bert_mgpu.distributed.collective import SOLO
 from bert_mgpu.evaluation import evaluator
 from bert_mgpu.evaluation.evaluator import (
-    BestEvaluation,
     EvaluationSettings,
     Evaluator,
-    best_known,
 )
+from bert_mgpu.evaluation.history import Evaluation, best_of_main
 from bert_mgpu.training.events import Events
 
 IDENTITY = {"seed": 42}
@@ -45,7 +44,9 @@ def make(tmp_path):
             types.SimpleNamespace(lower_is_better=frozenset({"eval_loss"})),
             {},
             examples=list,
-            settings=EvaluationSettings(4, metric, MEASURED, patience, forward=None),
+            settings=EvaluationSettings(
+                4, metric, MEASURED, patience, forward=None, keeps=True
+            ),
             group=SOLO,
             output_dir=tmp_path,
         )
@@ -60,7 +61,7 @@ HISTORY = [(4, "dev"), (4, "other"), (8, "dev"), (8, "other"), (12, "dev")]
 
 def test_a_resumed_run_knows_its_best_and_what_it_evaluated(make):
     resumed = make(8, HISTORY, best=(4, 0.75))
-    assert resumed._best == BestEvaluation(4, 0.75)
+    assert resumed._best == Evaluation(4, 0.75)
     assert resumed._evaluated == [4, 8]
     assert not resumed.missed(8, 18) and not resumed.missed(9, 18)
     assert resumed.missed(12, 18) and resumed.missed(18, 18)
@@ -86,7 +87,7 @@ def test_the_best_evaluation_is_known_after_a_rollback(
     if best:
         facts = dict(zip(("step", "value", "metric"), best, strict=True))
         (tmp_path / "best/best.json").write_text(json.dumps(facts))
-    assert best_known(tmp_path, metric, lower_is_better=False) == known
+    assert best_of_main(tmp_path, metric, lower_is_better=False) == known
 
 
 def test_the_best_of_another_run_is_no_bar(make, capsys):

@@ -69,9 +69,9 @@ def test_a_score_is_compared_with_what_needs_no_model(metric, interval, words):
 
 
 def test_what_it_does_not_beat_is_named():
-    first, advice = findings(scores(0.79), GOOD)
-    assert first == "eval_accuracy 0.7900 is not better than naive Bayes (0.8000)"
-    assert findings(scores(0.8), GOOD) == []  # both may be all right
+    first, advice = findings(scores(0.74), GOOD)
+    assert first == "eval_accuracy 0.7400 is not better than naive Bayes (0.8000)"
+    assert findings(scores(0.76), GOOD) == []  # without an interval: may be as good
     assert "(0.5100)" in findings(scores(0.51, baseline=0.4), GOOD)[0]
     first, advice = findings(scores(0.5), GOOD)
     assert 'than always "good" (0.5100) or naive Bayes (0.8000)' in first
@@ -94,6 +94,18 @@ def test_the_rate_that_diverged_is_not_advised():
     *_, advice = findings(scores(0.5), own)
     assert "a lower --learning_rate than 5e-05, at which it diverged" in advice
     assert "--learning_rate=" not in advice and "adamw" not in advice
+
+
+@pytest.mark.parametrize("off", [-1e-16, 0.0, 1e-16])
+def test_the_score_of_one_answer_is_its_own_whatever_the_rounding(off):
+    """All rows as one class have an interval without width, at that answer's score."""
+    value = 0.51 + off
+    (score,) = scores(value, metric="f1", interval=(value, value), baseline=0.51)
+    line, *_ = findings([score], GOOD)
+    assert line == 'f1 0.5100 is not better than always "good" (0.5100)'
+    assert comparison(score) == (
+        'not clearly better than always "good" (0.5100) and naive Bayes (0.5100)'
+    )
 
 
 def test_few_rows_may_be_luck():
@@ -222,7 +234,7 @@ def test_rows_of_one_label_say_nothing_of_a_model(lower):
     right = float(not lower)
     alone = JudgedScore("x", right, lower, None, {"one": right}, {})
     (line,) = findings([alone], GOOD)
-    assert line.startswith("all rows of dev have the same label or value: no score")
+    assert line.startswith("all rows of dev have the same label or value: their")
     assert findings([alone._replace(value=0.4)], None) == [line]
     told = findings([alone], GOOD._replace(losses=FLAT))
     assert told[0] == line and "did not fall" in told[1]

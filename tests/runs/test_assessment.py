@@ -79,12 +79,13 @@ def test_rollbacks_halve_the_rate_that_is_warned_of():
 
 
 def test_best_metric_is_the_score_that_is_judged(said):
-    err, out = said(num_train_epochs=1, best_metric="f1", report=True, eval_steps=5)
+    flags = {"learning_rate": 1e-9, "num_train_epochs": 1, "eval_steps": 5}
+    err, out = said(**flags, best_metric="f1", report=True)
     words, page = " ".join(err.split()), (out / "report.html").read_text()
     assert "dev f1 0." in page and "always &quot;1&quot; (0." in page
     judged = [line for line in words.split("WARNING") if "no better" in line]
     judged += [line for line in words.split("WARNING") if "not better" in line]
-    assert not any("eval_accuracy" in line for line in judged), judged
+    assert judged and not any("eval_accuracy" in line for line in judged), judged
 
 
 @pytest.mark.parametrize("metric", ["eval_loss", "auc"])
@@ -108,6 +109,9 @@ def test_a_training_that_is_not_evaluated(said, evaluates):
     assert "WARNING to try: " in words and "WARNING: to try: " in page
     assert warned in page and ("trained, not evaluated" in page) != evaluates
     assert ("dev eval_accuracy 0." in page and "while training" in page) == evaluates
+    # By intervals and floors, as with --do_eval.
+    assert ('is not better than always "' in words) == evaluates
+    assert ("not clearly better than" in " ".join(page.split())) == evaluates
 
 
 def test_a_training_file_that_nobody_asked_for(said, work):
@@ -158,10 +162,7 @@ def test_all_rows_right_are_no_less_than_one_wrong(rows, sure):
         data=types.SimpleNamespace(family=family),
     )
     own = assessment_lib._trust(run, None, rows)
-    judged = [
-        assessment_lib._judged(run, name, 1.0, trust=own, baseline={})
-        for name in own.judged
-    ]
+    judged = assessment_lib._judged(run, scores, trust=own, baseline={})
     assert bool(learning.findings(judged, None)) != sure, judged
 
 

@@ -178,7 +178,7 @@ def test_a_server_that_is_not_there_costs_one_warning(
 
 @pytest.fixture
 def later(evaluated, tmp_path):
-    """A run whose training is at step 3: `grow` adds the records up to a step."""
+    """A run that was at step 2 without MLflow; `grow` adds the records up to a step."""
     out, _ = evaluated
     copy, store = tmp_path / "out", tmp_path / "store"
     shutil.copytree(out, copy)
@@ -190,7 +190,7 @@ def later(evaluated, tmp_path):
             rows = [row for row in lines_of(out / name) if row["step"] <= steps]
             (copy / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
-    grow(3)
+    grow(2)
     group = types.SimpleNamespace(rank=0)
     topology = types.SimpleNamespace(group=group)
     run = types.SimpleNamespace(config=config, output_dir=copy, topology=topology)
@@ -237,6 +237,7 @@ def test_curves_grow_while_it_trains(later, monkeypatch):
     monkeypatch.setattr(mlflow_log, "_SECONDS", 0.05)
     run, grow, store = later
     with mlflow_log.following(run):
+        grow(3)
         wait_for([1, 2, 3], store)
         _, found = meanwhile(only_run_of, store)
         assert found.info.status == "RUNNING"
@@ -254,9 +255,14 @@ def test_curves_grow_while_it_trains(later, monkeypatch):
     ("error", "status"), [(Preempted, "KILLED"), (Diverged, "FAILED")]
 )
 def test_a_training_that_ends_early_has_its_curves(later, error, status):
-    run, _, store = later
-    with pytest.raises(error), mlflow_log.following(run):
+    run, grow, store = later
+
+    def end():
+        grow(3)
         raise error("here")
+
+    with pytest.raises(error), mlflow_log.following(run):
+        end()
     client, found = only_run_of(store)
     assert found.info.status == status and steps_of(store) == [1, 2, 3]
     assert files_of(client, found) == {}
@@ -267,11 +273,15 @@ def test_a_training_that_ends_early_has_its_curves(later, error, status):
 
 def test_what_is_refused_leaves_no_trace(later, tiny, inside):
     run, grow, store = later
+    flags = {**FLAGS, "seed": 1, "mlflow": store}
+    refused = tiny.flags(run.output_dir, "own", **flags)
+    assert_refused(inside(refused), "--seed (was 42")  # it was trained without MLflow
+    assert not (run.output_dir / "mlflow.json").exists()
+    assert {*tree(store)} == {"0/meta.yaml"}  # which MLflow's client makes
     with mlflow_log.following(run):
         pass
     before = tree(store)
-    flags = {**FLAGS, "seed": 1, "mlflow": store}
-    assert_refused(inside(tiny.flags(run.output_dir, "own", **flags)), "--seed (was 42")
+    assert_refused(inside(refused), "--seed (was 42")
     assert tree(store) == before
 
 
@@ -305,6 +315,7 @@ def test_a_run_that_is_deleted_while_it_trains_is_made_anew(later, monkeypatch, 
     monkeypatch.setattr(mlflow_log, "_SECONDS", 0.05)
     run, grow, store = later
     with mlflow_log.following(run):
+        grow(3)
         first = logged_in(run, 3)
         client_of(store).delete_run(first)
         grow(7)

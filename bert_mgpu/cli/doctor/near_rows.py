@@ -38,12 +38,25 @@ class NearRow(NamedTuple):
         return same_label(self.example, self.like)
 
 
-def same_label(one: Example, other: Example) -> bool | None:
-    """None if unknown: a label is missing, or consists of places in the text.
+def classes_of(example: Example) -> tuple[str, ...]:
+    """The classes of a row: one, several of type multi, the types of its entities.
 
-    Those are in tuples with names; labels of type multi are plain ones.
+    () for labels of other types.
+    """
+    label = example.label
+    if isinstance(label, str):
+        return (label,)
+    return label if type(label) is tuple else getattr(label, "types", ())
+
+
+def same_label(one: Example, other: Example) -> bool | None:
+    """None if unknown: a label is missing, or has the same classes, but at places in
+    the text, which differ.
     """
     labels = one.label, other.label
+    if None not in labels and classes_of(one) != classes_of(other):
+        return False
+    # Labels of type multi are plain tuples; those with places are tuples with names.
     if not all(type(label) in (str, float, tuple) for label in labels):
         return None
     return bool(labels[0] == labels[1])

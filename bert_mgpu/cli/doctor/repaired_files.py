@@ -17,7 +17,7 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bert_mgpu.cli.doctor.near_rows import same_label
+from bert_mgpu.cli.doctor.near_rows import classes_of, same_label
 from bert_mgpu.cli.doctor.plain_characters import PlainCharacters, object_in
 from bert_mgpu.cli.doctor.task_sets import ReadSet
 from bert_mgpu.core import hashing, text_files
@@ -149,17 +149,10 @@ def _last_of_labels(
     train = next(read.examples for read in sets if read.split == "train")
     if family.labels_are_texts:
         return set()
-    kept = {n for one in train if one.line not in dropped for n in _classes(one)}
+    kept = {n for one in train if one.line not in dropped for n in classes_of(one)}
     return {
-        one.line for one in train if one.line in dropped and {*_classes(one)} - kept
+        one.line for one in train if one.line in dropped and {*classes_of(one)} - kept
     }
-
-
-def _classes(example: Example) -> Sequence[str]:
-    """The classes of a row: one, several of type multi, or none of other types."""
-    if isinstance(example.label, str):
-        return [example.label]
-    return example.label if type(example.label) is tuple else ()
 
 
 def _name_of(path: pathlib.Path, data_dir: str) -> pathlib.Path:

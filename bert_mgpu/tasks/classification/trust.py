@@ -5,7 +5,7 @@ Letters: R rows, C classes, L labels, T draws.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -86,7 +86,10 @@ def of_single(scored: ScoredRows, predicted: np.ndarray) -> Trust:
         return found
     ranked = {name: intervals.of_mean(scores) for name, scores in each.items()}
     random = ranking.random_scores(groups, truth)
-    floors = {name: {"rows in a random order": score} for name, score in random.items()}
+    floors: dict[str, Mapping[str, float]] = {
+        name: {"rows in a random order": score} for name, score in random.items()
+    }
+    floors = {**found.floors, **floors}
     return Trust({**found.intervals, **ranked}, floors, judged=["mrr"])
 
 

@@ -31,6 +31,11 @@ class Entities(NamedTuple):
     spans: tuple[Span, ...]
     repaired: int = 0  # how many faults of its tags or spans were repaired
 
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of the entities, in the text's order."""
+        return tuple(span.type for span in self.spans)
+
 
 class Tags(tuple[str, ...]):
     """The tags of an example's words; only the whole file shows their notation."""

@@ -5,6 +5,7 @@ Shapes: R rows, T tokens, H width, L tags.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,7 @@ class Tagging(FinetuningTask):
     token_outputs = frozenset({"logits"})
     shared_outputs = frozenset({"transitions"})
     metric = "f1"
+    chance_loss = math.log(2)  # more tags have more
     shown = ("eval_accuracy", "eval_loss", "precision", "recall", "f1")
 
     def __init__(

@@ -135,6 +135,25 @@ def test_other_types_are_looked_at_and_reported(tiny, inside, tmp_path, kind):
     assert words in page.text
 
 
+@pytest.mark.parametrize(("begun_from", "shown"), [("model", 0), ("other", 1)])
+def test_a_path_is_another_one_only_if_it_leads_elsewhere(
+    tmp_path, monkeypatch, begun_from, shown
+):
+    monkeypatch.chdir(tmp_path)
+    flags = {"init_checkpoint": str(tmp_path / begun_from)}
+    (tmp_path / "run.json").write_text(json.dumps({"flags": flags}))
+    given = frozenset(["init_checkpoint"])
+    facts = types.SimpleNamespace(
+        config=FinetuneConfig(init_checkpoint="model", given=given),
+        output_dir=tmp_path,
+        devices=["CPU"],
+        batch="1 example",
+    )
+    ((_, page),) = report._settings(facts)
+    assert str(tmp_path / begun_from) in page
+    assert page.count(f"{tmp_path / 'model'} (of this command)") == shown
+
+
 def test_settings_are_shown_whole(tmp_path):
     trained, own = "a" * 300, "b" * 300
     content = {"flags": {"eval_files": trained}}

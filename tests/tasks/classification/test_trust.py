@@ -130,6 +130,8 @@ def test_a_ranking_is_judged_by_its_groups():
     assert found.judged == ["mrr"] and not found.one_answer
     random = "rows in a random order"
     assert found.floors["hit_at_1"] == {random: pytest.approx(0.1)}
+    # For --best_metric=eval_accuracy.
+    assert found.floors["eval_accuracy"] == {'always "0"': pytest.approx(0.9)}
     assert found.intervals["mrr"] == (1.0, 1.0)
     assert "eval_accuracy" in found.intervals
     # Groups of which none can be scored are plain rows.
