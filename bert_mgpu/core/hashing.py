@@ -25,6 +25,14 @@ def file_hash(path: str | pathlib.Path) -> str:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
 
 
+def check_unchanged(path: str | pathlib.Path, known: str) -> None:
+    """Raises UserError unless a file's `file_hash` is the known one."""
+    if file_hash(path) != known:
+        raise UserError(
+            f"{path}: changed while it was read: run the same command again"
+        )
+
+
 def fingerprint(parts: Mapping[str, Any]) -> str:
     """A short hash of JSON values."""
     text = json.dumps(parts, sort_keys=True)

@@ -50,10 +50,13 @@ class Ragged(NamedTuple):
 
     def take(self, numbers: np.ndarray) -> Ragged:
         """The rows of these numbers, in this order."""
-        lengths = self.lengths[numbers]
+        starts = self.offsets[numbers]
+        lengths = (
+            self.offsets[numbers + 1] - starts
+        )  # those of all rows would take longer
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         # The old index of a value minus its new one: the same for all of a row.
-        shifts = np.repeat(self.offsets[numbers] - offsets[:-1], lengths)
+        shifts = np.repeat(starts - offsets[:-1], lengths)
         return Ragged(self.values[np.arange(offsets[-1]) + shifts], offsets)
 
     @classmethod

@@ -146,14 +146,17 @@ def forward_all(
     The entries are in the order of the placements; see `in_order`.
     """
     results: dict[str, list[Any]] = {}
+    lengths = rows.lengths  # once: to count them takes time for each row
 
     def keep(placement: Placement, answer: Any) -> None:
         numbers = placement.numbers.reshape(-1)
         real = numbers != EMPTY
-        lengths = rows.lengths[numbers[real] % len(rows)]
+        own_lengths = lengths[numbers[real] % len(rows)]
         for name, values in (answer.read() | {NUMBERS: numbers}).items():
             if name in token_outputs:
-                own: Any = _own_token_values(name, values, placement, lengths=lengths)
+                own: Any = _own_token_values(
+                    name, values, placement, lengths=own_lengths
+                )
             elif name in shared_outputs and any(map(len, results.get(name, ()))):
                 continue
             else:

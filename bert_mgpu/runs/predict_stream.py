@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from bert_mgpu.core import files as files_lib
 from bert_mgpu.core import log, terminal
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.log import say
+from bert_mgpu.core.log import fact, say
 from bert_mgpu.core.rows import Example
 from bert_mgpu.core.task import Display
+from bert_mgpu.core.text_files import Faults
 from bert_mgpu.evaluation import result_files
 from bert_mgpu.runs import arrivals
 from bert_mgpu.runs.predictor import Predictor
 from bert_mgpu.runs.run import FinetuningRun
+from bert_mgpu.tasks import reader, row_names
+from bert_mgpu.tasks.predict_format import find_format
 from bert_mgpu.training.towers import Towers
 
 _BAR, _SHARE = 30, 8  # terminal columns
@@ -43,7 +47,7 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
         def unreadable(line: int, error: str) -> None:
             put(BadRow(line, error))
 
-        for example in run.data.stream(None if run.config.strict else unreadable):
+        for example in _rows(run, None if run.config.strict else unreadable):
             put(example)
 
     for block in arrivals.blocks(read, predictor.batch):
@@ -60,6 +64,37 @@ def predict(run: FinetuningRun, towers: Towers) -> None:
         count, bad = count + len(examples), bad + len(block) - len(examples)
     unread = f"; {bad} row{'s' * (bad != 1)} could not be read" if bad else ""
     say(f"predicted {count} example{'s' * (count != 1)}{unread}")
+
+
+def _rows(run: FinetuningRun, faults: Faults | None) -> Iterator[Example]:
+    """The rows of standard input as they arrive.
+
+    faults: gets a message for each faulty row, instead of an error.
+    """
+    config, files, source = run.config, run.data.files, files_lib.STANDARD_INPUT
+    found = find_format(
+        files,
+        source,
+        files.columns_of("test"),
+        asked=config.predict_format,
+        encoding=config.encoding,
+        data_dir=config.data_dir,
+        faults=faults,
+    )
+    if found.note:
+        fact("test", found.note)
+    rows = reader.stream(
+        files,
+        source,
+        "test",
+        label=run.data.family.read_label,
+        with_label=False,
+        columns=found.columns,
+        lines=found.lines,
+        faults=faults,
+    )
+    for row in rows:
+        yield from row_names.named([row])
 
 
 def answer(run: FinetuningRun, towers: Towers) -> None:

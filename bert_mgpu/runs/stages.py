@@ -161,7 +161,7 @@ def earlier_baseline(
         return found
     # The user did not ask for this file, so no fault in it may end the run. Only the
     # first process reads it, since the others could not know of a fault.
-    alone = dataclasses.replace(run.data, group=collective.SOLO)
+    alone = dataclasses.replace(run.data, group=collective.SOLO, _read={})
 
     def train() -> Features:
         path = _training_file(run)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core import hashing, run_files
-from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Example, Features, Rows
-from bert_mgpu.core.text_files import Faults
 from bert_mgpu.data import cache as cache_lib
 from bert_mgpu.distributed import collective
 from bert_mgpu.tasks import (
@@ -23,14 +21,12 @@ from bert_mgpu.tasks import (
     dev_share,
     reader,
     row_groups,
-    row_names,
     set_log,
     sources,
     task_json,
 )
 from bert_mgpu.tasks.base import Family
 from bert_mgpu.tasks.files import DEFAULT_TYPE, TaskFiles, described
-from bert_mgpu.tasks.predict_format import find_format
 from bert_mgpu.tasks.registry import code_of
 
 
@@ -50,6 +46,10 @@ class TaskDataset:
     cache: pathlib.Path
     group: collective.Collective = collective.SOLO
     _logged: set[str] = dataclasses.field(default_factory=set)
+    _sources: dict[str, sources.Source] = dataclasses.field(default_factory=dict)
+    # Set -> what `read` returned: a file that changes or goes later changes nothing.
+    _read: dict[str, tuple[Features, str]] = dataclasses.field(default_factory=dict)
+    _hashes: dict[str, str] = dataclasses.field(default_factory=dict)  # set -> its file
 
     def check_files(self) -> None:
         """Reads all sets, so that a mistake in any of them is found before training."""
@@ -161,7 +161,8 @@ class TaskDataset:
     def examples(self, split: str, shown: bool = True) -> list[Example]:
         """The examples of a set, read from its file again.
 
-        shown: with the labels of the file that are shown beside predictions.
+        shown: with the labels of the file that are shown beside predictions. Raises
+        UserError if the file is no longer as it was when `read` read it.
         """
         config, source = self.config, self._source(split)
         read = functools.partial(
@@ -176,6 +177,8 @@ class TaskDataset:
         examples = read(with_label=source.labelled)
         if shown and self.family.shows_labels and not source.labelled:
             examples = reader.labelled(examples, read)
+        if split in self._hashes:
+            hashing.check_unchanged(source.path, self._hashes[split])
         if source.share:
             family, is_dev = self.family, split != "train"
             examples = dev_share.of_family(family, examples, source.share, dev=is_dev)
@@ -195,46 +198,18 @@ class TaskDataset:
 
     def _source(self, split: str) -> sources.Source:
         config = self.config
-        return sources.source(
-            self.files,
-            split,
-            data_dir=config.data_dir,
-            eval_files=config.eval_files,
-            predict_file=config.predict_file,
-            predict_format=config.predict_format,
-            encoding=config.encoding,
-            dev_share=dev_share.of_run(config, self.files),
-        )
-
-    def stream(self, faults: Faults | None = None) -> Iterator[Example]:
-        """The rows of standard input as they arrive.
-
-        faults: gets a message for each faulty row, instead of an error.
-        """
-        config, files, source = self.config, self.files, STANDARD_INPUT
-        found = find_format(
-            files,
-            source,
-            files.columns_of("test"),
-            asked=config.predict_format,
-            encoding=config.encoding,
-            data_dir=config.data_dir,
-            faults=faults,
-        )
-        if found.note:
-            fact("test", found.note)
-        rows = reader.stream(
-            files,
-            source,
-            "test",
-            label=self.family.read_label,
-            with_label=False,
-            columns=found.columns,
-            lines=found.lines,
-            faults=faults,
-        )
-        for row in rows:
-            yield from row_names.named([row])
+        if split not in self._sources:
+            self._sources[split] = sources.source(
+                self.files,
+                split,
+                data_dir=config.data_dir,
+                eval_files=config.eval_files,
+                predict_file=config.predict_file,
+                predict_format=config.predict_format,
+                encoding=config.encoding,
+                dev_share=dev_share.of_run(config, self.files),
+            )
+        return self._sources[split]
 
     @property
     def takes_pairs(self) -> bool:
@@ -256,7 +231,9 @@ class TaskDataset:
     def read(
         self, split: str, source: sources.Source | None = None
     ) -> tuple[Features, str]:
-        """(features, fingerprint) of a set. Logs nothing."""
+        """(features, fingerprint) of a set, read once. Logs nothing."""
+        if split in self._read:
+            return self._read[split]
         config, files = self.config, self.files
         source = source or self._source(split)
         keep = getattr(config, self._sample_flag(split))
@@ -292,9 +269,9 @@ class TaskDataset:
             tensors, notes = cache_lib.cached(
                 folder, name, settings, make=make, writes=writes, source=source.path
             )
-        features = cache_lib.from_tensors(tensors, notes)
-        if hashing.file_hash(source.path) != data["data"]:
-            raise UserError(
-                f"{source.path}: changed while it was read: run the same command again"
-            )
-        return features, hashing.fingerprint(data)
+        hashing.check_unchanged(source.path, data["data"])
+        self._hashes[split] = data["data"]
+        found = cache_lib.from_tensors(tensors, notes), hashing.fingerprint(data)
+        if split not in self.predicted:  # those are read once: many need not be kept
+            self._read[split] = found
+        return found

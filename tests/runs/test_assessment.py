@@ -11,6 +11,7 @@ import pytest
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.evaluation import learning
 from bert_mgpu.runs import assessment as assessment_lib
+from bert_mgpu.runs import stages
 from bert_mgpu.tasks.classification import trust
 from bert_mgpu.training.loop import TrainingPlan
 
@@ -132,6 +133,22 @@ def test_a_training_file_that_nobody_asked_for(said, work):
     train.unlink()
     err, out = said(**later, report=False)
     assert "baseline" not in err
+
+
+def test_a_training_file_that_goes_while_it_trains(said, work, monkeypatch):
+    """The training is not lost: its scores, predictions and report are there."""
+    folder, evaluate = work.data("own"), stages.evaluate
+
+    def without_the_file(*args, **named):
+        (folder / "train.tsv").unlink()
+        return evaluate(*args, **named)
+
+    monkeypatch.setattr(stages, "evaluate", without_the_file)
+    flags = {"do_predict": True, "report": True, "num_train_epochs": 1}
+    err, out = said(task="own", data_dir=folder, **flags)
+    assert "baseline  naive Bayes, dev: eval_accuracy" in err
+    for name in ("predict.txt", "eval_results.txt", "report.html"):
+        assert (out / name).exists()
 
 
 def test_a_model_that_did(said, work):

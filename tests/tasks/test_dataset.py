@@ -6,6 +6,7 @@ import pytest
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.model.config import BertConfig
 from bert_mgpu.tasks import registry
 from bert_mgpu.tasks.classification.family import ClassificationFamily
@@ -18,18 +19,10 @@ ROWS = [("no", "A b c a b", "b"), ("yes", "b a a c c", "c"), ("no", "c c b", "a"
 
 
 @pytest.fixture
-def read(tmp_path):
-    """read(...) -> the names of the cache's files after a set was read once more."""
+def dataset(tmp_path):
+    """dataset(...) -> a new TaskDataset of files with these rows."""
 
-    def call(
-        rows=ROWS,
-        task=(),
-        tokens=TOKENS,
-        lower=True,
-        split="train",
-        family=None,
-        **flags,
-    ):
+    def call(rows=ROWS, task=(), tokens=TOKENS, lower=True, family=None, **flags):
         lines = ("\t".join(row) + "\n" for row in rows)
         (tmp_path / "train.tsv").write_text("".join(lines))
         described = {**TASK, "labels": ["no", "yes"], **dict(task)}
@@ -48,10 +41,41 @@ def read(tmp_path):
         config = FinetuneConfig(task_name="own", do_train=True, **values)
         files = registry.find_task_files(config)
         family, cache = family or registry.family_of(files, config), tmp_path / "cache"
-        TaskDataset(config, files, family, model=model, cache=cache).read(split)
-        return {path.name for path in cache.iterdir() if path.suffix != ".lock"}
+        return TaskDataset(config, files, family, model=model, cache=cache)
 
     return call
+
+
+@pytest.fixture
+def read(dataset, tmp_path):
+    """read(...) -> the names of the cache's files after a set was read once more."""
+
+    def call(split="train", **changes):
+        dataset(**changes).read(split)
+        files = (tmp_path / "cache").iterdir()
+        return {path.name for path in files if path.suffix != ".lock"}
+
+    return call
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_texts_are_those_of_the_rows_that_were_read(dataset, tmp_path, split):
+    """Else predictions would stand beside the texts of other rows."""
+    data = dataset(task={"test": "train.tsv"})
+    features, _ = data.read(split)
+    assert len(data.examples(split)) == len(features)
+    lines = (tmp_path / "train.tsv").read_text().splitlines(keepends=True)
+    (tmp_path / "train.tsv").write_text("".join(reversed(lines)))
+    with pytest.raises(UserError, match="train.tsv: changed while it was read: run"):
+        data.examples(split)
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_set_is_read_once(dataset, tmp_path, split):
+    data = dataset()
+    features, _ = data.read(split)
+    (tmp_path / "train.tsv").unlink()
+    assert data.read(split)[0] is features
 
 
 def test_rows_that_are_only_predicted_have_a_folder_of_their_own(read, tmp_path):

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from bert_mgpu.cli.doctor.task_sets import ReadSet
 from bert_mgpu.core import hashing
+from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Example
 from bert_mgpu.evaluation import html
 from bert_mgpu.text import near_duplicates
 
+_MANY = 20_000  # rows: 4 ms each where most texts are alike
 _MAX_PAIRS = 3  # that a line names
 _HEAD = ("place", "label", "text", "like", "its label", "its text")
 _LETTERS = "wwtwwt"  # of `html.table`
@@ -68,6 +70,8 @@ def find(sets: Sequence[ReadSet]) -> list[NearRow]:
     sets: train first, if there is one.
     """
     rows = [(read, example) for read in sets for example in read.examples]
+    if len(rows) >= _MANY:
+        fact("texts", f"comparing {len(rows):,}, which can take minutes")
     near = near_duplicates.first_near(
         [(example.text_a, example.text_b or "") for _, example in rows]
     )
