@@ -7,6 +7,7 @@ Google's tensors it has those named `bert_mgpu/...`, needed only to resume.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pathlib
@@ -23,6 +24,7 @@ from bert_mgpu.core.task import TrainState
 
 _OURS = "bert_mgpu/"
 _STEP = "global_step"
+_CANNOT_FLUSH = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)  # of a folder, somewhere
 
 
 def _to_tensors(state: TrainState) -> dict[str, np.ndarray]:
@@ -133,9 +135,13 @@ def _next_start(directory: pathlib.Path) -> str:
 
 
 def _flush(path: pathlib.Path) -> None:
+    """Puts a file or folder on the disk, as far as its file system can."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if not (path.is_dir() and error.errno in _CANNOT_FLUSH):
+            raise
     finally:
         os.close(descriptor)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import pathlib
 import re
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ from bert_mgpu.core.log import fact
 from bert_mgpu.core.rows import Features, Ragged, Spliced
 
 Tensors = dict[str, np.ndarray]
+_PART = 1 << 22  # values that are read at once
 _LARGE, _BYTES_PER_SECOND = 10_000_000, 2e6  # bytes of a text file; a slow core's speed
 _OPTIONAL = ("keys", "owners")  # columns that not all sets have
 # The groups of columns with several values per row: their type, its field that locates
@@ -80,7 +82,7 @@ def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
         with safetensors.safe_open(path, "numpy") as file:
             metadata = file.metadata()
             notes = json.loads(metadata["notes"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: _tensor(file, name) for name in file.keys()}  # noqa: SIM118
             whole = digest(tensors) == metadata["sha256"]
     except (
         OSError,
@@ -92,6 +94,25 @@ def load(path: pathlib.Path) -> tuple[Tensors, dict[str, Any]] | None:
     ):
         return None
     return (tensors, notes) if whole else None
+
+
+def _tensor(file: Any, name: str) -> np.ndarray:
+    """A tensor of an open file, read in parts.
+
+    While safetensors reads one, no other thread runs: of a slow disk, a large one would
+    keep the process silent for so long that the others take it for lost.
+    """
+    part = file.get_slice(name)
+    shape = part.get_shape()
+    if not shape or not all(shape):
+        return np.asarray(file.get_tensor(name))
+    step = max(1, _PART // math.prod(shape[1:]))
+    first = part[:step]
+    values = np.empty(shape, first.dtype)
+    values[:step] = first
+    for start in range(step, shape[0], step):
+        values[start : start + step] = part[start : start + step]
+    return values
 
 
 def to_tensors(features: Features) -> Tensors:

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pathlib
+import stat
 
 import numpy as np
 import pytest
@@ -48,6 +49,23 @@ def test_comes_back_as_it_was(tmp_path):
     (actual, prefix), output = newest(tmp_path)
     assert_equal(actual, state)
     assert prefix.endswith("model.ckpt-7") and output == []
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EBADF, errno.ENOSPC])
+def test_a_folder_that_cannot_be_flushed(tmp_path, monkeypatch, number):
+    """As on some network file systems; a full disk is another matter."""
+
+    def fsync(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    if number == errno.ENOSPC:
+        with pytest.raises(UserError, match="cannot save the checkpoint"):
+            train_state.save(tmp_path, make_state(5), keep=1)
+    else:
+        train_state.save(tmp_path, make_state(5), keep=1)
+        assert train_state.saved_steps(tmp_path) == [5]
 
 
 def test_an_empty_folder_has_no_checkpoint(tmp_path):

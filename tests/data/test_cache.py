@@ -57,6 +57,25 @@ def test_found_again_unchanged(tmp_path):
     assert_equal(first, second)
 
 
+@pytest.mark.parametrize("part", [1, 5, 100])
+def test_tensors_are_read_in_parts(tmp_path, monkeypatch, part):
+    monkeypatch.setattr(cache, "_PART", part)
+    rng = np.random.default_rng(1)
+    tensors = {
+        "long": rng.integers(0, 9, 23),
+        "wide": rng.random((7, 2, 3), np.float32),
+        "none": np.zeros((0, 4), np.int32),
+        "one": np.array(3),
+    }
+    made = [cache.cached(tmp_path, "train", PARTS, make=lambda: (tensors, {}))]
+    made.append(cache.cached(tmp_path, "train", PARTS, make=None))
+    for found, _ in made:
+        assert {*found} == {*tensors}
+        for name, value in tensors.items():
+            assert found[name].dtype == value.dtype
+            assert np.array_equal(found[name], value)
+
+
 @pytest.mark.parametrize("name", PARTS)
 def test_any_change_makes_it_anew(tmp_path, name):
     make = Counting()
