@@ -107,11 +107,10 @@ def _tensor(file: Any, name: str) -> np.ndarray:
     if not shape or not all(shape):
         return np.asarray(file.get_tensor(name))
     step = max(1, _PART // math.prod(shape[1:]))
-    first = part[:step]
-    values = np.empty(shape, first.dtype)
-    values[:step] = first
-    for start in range(step, shape[0], step):
-        values[start : start + step] = part[start : start + step]
+    values = np.empty(shape, part[:1].dtype)
+    for start in range(0, shape[0], step):
+        end = min(start + step, shape[0])  # safetensors refuses a later one
+        values[start:end] = part[start:end]
     return values
 
 
