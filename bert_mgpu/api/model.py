@@ -15,7 +15,7 @@ from bert_mgpu.api.loading import LoadedParts, own_devices, silent_load
 from bert_mgpu.api.prediction import Prediction, PredictionList
 from bert_mgpu.api.texts import Text, texts_of
 from bert_mgpu.config import parsing
-from bert_mgpu.config.finetuning import FinetuneConfig
+from bert_mgpu.config.finetuning import CHOICES, FinetuneConfig
 from bert_mgpu.core import log, run_files
 from bert_mgpu.core.errors import (
     NotFinite,
@@ -156,16 +156,20 @@ def load(
     device: str = "auto",
     precision: str = "float32",
     max_seq_length: int | None = None,
+    **choices: Any,
 ) -> Model:
     """Loads a trained model from an `output_dir`, its `best/`, or an export.
 
-    The arguments are flags of run_classifier_mgpu.py. If TensorFlow has been imported
+    The arguments are flags of run_classifier_mgpu.py; choices: those of one task type
+    on which predictions depend, such as keep_bias. If TensorFlow has been imported
     before, its devices and settings stay as they are. Nothing is printed or written.
 
     Raises:
       UserError: there is no trained model, or its files do not match each other.
       OutOfMemory: its weights do not fit into memory.
     """
+    for name in choices.keys() - {*CHOICES}:
+        raise TypeError(f"load() got an unexpected keyword argument {name!r}")
     path = loading.path_of(folder)
     config = _settings(
         path,
@@ -176,6 +180,7 @@ def load(
         device=device,
         precision=precision,
         max_seq_length=max_seq_length,
+        **choices,
     )
     with silent_load(path, config.recompute):
         devices = own_devices(config.device, config.precision)

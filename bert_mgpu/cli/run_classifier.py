@@ -14,8 +14,8 @@ Predict another file, or a text, with the trained model:
   python run_classifier_mgpu.py --output_dir=out --predict_text="a fine film"
 
 Exit codes: 0 done, 1 a bug in bert_mgpu, 2 bad usage or data, 3 diverged,
-4 out of memory, 5 another process failed or was lost, 75 SIGTERM and 130 Ctrl-C, both
-resumable.
+4 out of memory, 5 another process failed or was lost, 75 SIGTERM and
+130 Ctrl-C, both resumable.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ documents), train on two GPUs (or on a CPU), and evaluate:
     --n_gpus=2
 
 Exit codes: 0 done, 1 a bug in bert_mgpu, 2 bad usage or data, 3 diverged,
-4 out of memory, 5 another process failed or was lost, 75 SIGTERM and 130 Ctrl-C, both
-resumable.
+4 out of memory, 5 another process failed or was lost, 75 SIGTERM and
+130 Ctrl-C, both resumable.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ SQuAD 2.0 needs --version_2_with_negative=True. --do_eval=true also scores the
 answers to --predict_file, or to --dev_file.
 
 Exit codes: 0 done, 1 a bug in bert_mgpu, 2 bad usage or data, 3 diverged,
-4 out of memory, 5 another process failed or was lost, 75 SIGTERM and 130 Ctrl-C, both
-resumable.
+4 out of memory, 5 another process failed or was lost, 75 SIGTERM and
+130 Ctrl-C, both resumable.
 """
 
 from __future__ import annotations

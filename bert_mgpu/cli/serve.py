@@ -4,11 +4,12 @@
   curl -d '{"instances": ["a fine film"]}' \\
     http://127.0.0.1:8501/v1/models/reviews:predict
 
-Open the address in a browser for a page to try it. On SIGTERM or Ctrl-C it answers the
-requests it has accepted and stops; a second signal stops it at once. Needs the extra
-serve: pip install -c constraints.txt -e '.[serve]' in the clone. Exit codes: 0 stopped
-while serving; 2 wrong flags, no model, or no such address; 4 out of memory; 75 and 130
-stopped by SIGTERM or Ctrl-C before it was serving.
+Open the address in a browser for a page to try it. On SIGTERM or Ctrl-C it
+answers the requests it has accepted and stops; a second signal stops it at
+once. Needs the extra serve: pip install -c constraints.txt -e '.[serve]' in the
+clone. Exit codes: 0 stopped while serving; 2 wrong flags, no model, or no such
+address; 4 out of memory; 75 and 130 stopped by SIGTERM or Ctrl-C before it was
+serving.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 import bert_mgpu
 from bert_mgpu.cli import script
 from bert_mgpu.cli.flag_checks import check_needed, check_trained
+from bert_mgpu.config.finetuning import CHOICES
 from bert_mgpu.config.serve import ServeConfig
 from bert_mgpu.core import extras, log, run_files
 from bert_mgpu.core.errors import UserError, short_repr
@@ -35,6 +37,7 @@ _HOST = "127.0.0.1"
 _FLAGS = (  # that `bert_mgpu.load` takes
     *("use_best", "threshold", "predict_batch_size"),
     *("n_gpus", "device", "precision"),
+    *CHOICES,
 )
 
 

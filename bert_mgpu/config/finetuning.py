@@ -5,7 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-from bert_mgpu.config.base import FILES, INPUT, MODEL, TEST, TRAIN, RunConfig, flag
+from bert_mgpu.config.base import (
+    FILES,
+    INPUT,
+    MODEL,
+    TEST,
+    TRAIN,
+    RunConfig,
+    fields,
+    flag,
+)
 from bert_mgpu.config.classification import (
     BEST_METRICS,
     TASK_TYPES,
@@ -131,3 +140,9 @@ class FinetuneConfig(
     RewritingFlags, SpanQaFlags, TaggingFlags, ClassificationFlags, FinetuneFlags
 ):
     """All settings of run_classifier_mgpu.py. A new family adds its table as a base."""
+
+
+# Flags of one task type that a prediction may set anew: see `flag(kept_with_task=...)`.
+CHOICES = tuple(
+    field.name for field in fields(FinetuneConfig) if field.metadata["kept_with_task"]
+)

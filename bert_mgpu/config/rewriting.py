@@ -8,6 +8,7 @@ from typing import NamedTuple
 from bert_mgpu.config.base import INPUT, MODEL, TEST, FlagTable, flag
 
 WRITES_FROM = VOCABULARY, ROW = "vocabulary", "input"
+WITHOUT_SLOTS = EDIT, KEEP = "edit", "keep"
 SLOT_MARKER = "[SLOT]"
 MOST_INSERTED = 100  # tokens at one place: the upper bound of --max_insert
 
@@ -19,6 +20,7 @@ class RewriteChoice(NamedTuple):
     fill_rounds: int = 4
     insert_from: str = VOCABULARY
     keep_bias: float = 0.0
+    without_slots: str | None = None
 
 
 _DEFAULT = RewriteChoice()
@@ -36,4 +38,5 @@ class RewritingFlags(FlagTable):
     fill_rounds: int = flag(_DEFAULT.fill_rounds, TEST, "type rewrite: maximum number of passes in which the words of a text are written; each rewrites the least certain ones", kept_with_task=True, minimum=1, maximum=100)
     insert_from: str = flag(_DEFAULT.insert_from, TEST, "type rewrite: write any words of the vocabulary, or only those of the input", kept_with_task=True, choices=WRITES_FROM)
     keep_bias: float = flag(_DEFAULT.keep_bias, TEST, "type rewrite: added to the log-probability of leaving a place as it is; higher values change less", kept_with_task=True)
+    without_slots: str | None = flag(_DEFAULT.without_slots, TEST, "type rewrite: edit texts that have no slot, or keep them as they are [keep, if all training pairs have slots; else edit]", kept_with_task=True, choices=WITHOUT_SLOTS)
     # fmt: on

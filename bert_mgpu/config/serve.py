@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from bert_mgpu.config.base import FILES, SPEED, TASK, TEST, FlagTable, flag
+from bert_mgpu.config.rewriting import WITHOUT_SLOTS, WRITES_FROM
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +22,14 @@ class ServeConfig(FlagTable):
 
     use_best: bool = flag(False, TEST, "use the weights in output_dir/best, not the last ones")
     threshold: str | None = flag(None, TEST, "as in run_classifier_mgpu.py [as in the training]")
+    keep_bias: float | None = flag(None, TEST, "type rewrite: as in run_classifier_mgpu.py [as in the training]")
+    num_candidates: int | None = flag(None, TEST, "type rewrite: as in run_classifier_mgpu.py [as in the training]", minimum=1, maximum=100)
+    fill_rounds: int | None = flag(None, TEST, "type rewrite: as in run_classifier_mgpu.py [as in the training]", minimum=1, maximum=100)
+    insert_from: str | None = flag(None, TEST, "type rewrite: as in run_classifier_mgpu.py [as in the training]", choices=WRITES_FROM)
+    without_slots: str | None = flag(None, TEST, "type rewrite: as in run_classifier_mgpu.py [as in the training]", choices=WITHOUT_SLOTS)
+    max_answer_length: int | None = flag(None, TEST, "type qa: as in run_classifier_mgpu.py [as in the training]", minimum=1)
+    n_best_size: int | None = flag(None, TEST, "type qa: as in run_classifier_mgpu.py [as in the training]", minimum=1, maximum=1000)
+    null_score_diff_threshold: float | None = flag(None, TEST, "type qa: as in run_classifier_mgpu.py [as in the training]")
     predict_batch_size: int | None = flag(None, TEST, "rows per tower and batch [as in the script]", minimum=1, maximum=2**20)
 
     n_gpus: int = flag(1, SPEED, "towers (copies of the model), spread over the GPUs", minimum=1, maximum=4096)

@@ -100,7 +100,7 @@ def _runs(bank: str, cutting: Cutting, work: pathlib.Path) -> Iterator[pathlib.P
 def _texts(bank: str, cutting: Cutting) -> Iterator[str]:
     for number, line in read_lines(bank):
         text = line.partition("\t")[0].strip()
-        is_header = number == 1 and line.split("\t") == list(phrase_mining.COLUMNS)
+        is_header = number == 1 and text == phrase_mining.COLUMNS[0]
         segments = cutting.segments(text)
         if is_header or len(segments) != 1 or ad_segments.has_slot(text, segments):
             continue

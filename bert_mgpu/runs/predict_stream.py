@@ -110,6 +110,8 @@ def answer(run: FinetuningRun, towers: Towers) -> None:
             f"--predict_text, --predict_text_b: {error}: {advice}"
         ) from None
     predictions = Predictor.of_run(run, towers).predict([example])
+    for remark in predictions.remarks:
+        fact("", remark)
     log.write_stdout(_drawn(run.task.display(predictions.records[0])))
 
 

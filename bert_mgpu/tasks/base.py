@@ -207,12 +207,12 @@ class Family(abc.ABC):
         return features
 
     def prediction_flags(
-        self, config: FinetuneConfig, files: TaskFiles
+        self, config: FinetuneConfig, files: TaskFiles, trained: Features | None
     ) -> dict[str, Any]:
         """The family's own flags that predictions depend on, as set in training.
 
         run.json keeps them for later runs that only use the model. A value that names a
-        file is replaced by the content of the file.
+        file is replaced by its content. trained: the rows, if this command trains.
         """
         return {}
 

@@ -137,7 +137,8 @@ class TaskDataset:
     @property
     def task(self) -> dict[str, Any]:
         """The task as run.json keeps it for later predictions: see `task_json`."""
-        flags = self.family.prediction_flags(self.config, self.files)
+        trained, _ = self._read.get("train", (None, ""))
+        flags = self.family.prediction_flags(self.config, self.files, trained)
         return task_json.values_of(self.files) | ({"flags": flags} if flags else {})
 
     def check(self, split: str, scored: Any) -> None:

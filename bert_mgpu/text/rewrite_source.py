@@ -21,6 +21,11 @@ class RewriteSource(NamedTuple):
     ids: list[int]  # of the tokens [N]
     places: list[Place]  # of the tokens [N], in order, with dropped accents
 
+    def word(self, token: int) -> str:
+        """The characters of a token."""
+        start, end = self.places[token]
+        return self.text[start:end]
+
     @property
     def slot_tokens(self) -> list[int]:
         """For each slot the token before which it stands; N at the end of the text."""

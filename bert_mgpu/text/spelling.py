@@ -30,7 +30,7 @@ class Spelling:
             return
         lower, names = dict[str, str](), dict[str, str]()
         for own in (text, context):
-            forms = [*_forms(own, tokenizer)]
+            forms, others = [*_forms(own, tokenizer)], dict[str, str]()
             # Whether the words before and after each one have a capital.
             capitals = [False, *(form[:1].isupper() for _, form, _ in forms), False]
             beside = map(max, capitals, capitals[2:])
@@ -41,8 +41,9 @@ class Spelling:
                 elif in_name and form[:1].isupper():
                     # It may be that of a name: "The Hague".
                     names.setdefault(word, form)
-                else:
-                    self._forms.setdefault(word, form)
+                elif form == form.lower() or word not in others:
+                    others[word] = form  # "the US" does not make capitals of "tell us"
+            self._forms = others | self._forms
         self._forms = lower | names | self._forms
         letters = (char for char in text if char.isupper() or char.islower())
         self._starts_so = next(letters, "").isupper()

@@ -25,6 +25,10 @@ from tests.support.realised import checked, knows
         ),
         ("We saw Max Green there", "We saw Max Green there and Green left", ""),
         ("We saw Max green there", "We saw Max green there and Max left", "Max Max"),
+        # Both forms: that of an abbreviation is not that of the word.
+        ("in the US they tell us now", "in the US they tell us and us now", ""),
+        ("US aid tells us", "US aid tells us of us", "the US"),
+        ("they tell of US aid", "they tell US of US aid", "tell us"),
         # The start of a sentence, where the text starts with a capital.
         ("He left", "He left. Then we left", ""),
         ("He left", "Then He left", ""),

@@ -134,7 +134,7 @@ class ClassificationFamily(Family):
         return dataclasses.replace(files, labels=tuple(labels.labels_of(files, sets)))
 
     def prediction_flags(
-        self, config: FinetuneConfig, files: TaskFiles
+        self, config: FinetuneConfig, files: TaskFiles, trained: Features | None
     ) -> dict[str, Any]:
         if config.threshold is None:
             return {}

@@ -86,6 +86,7 @@ def featurise(
             )
             facts.cut += not all(made[0].whole)
             facts.notes["learnt"] += any(made[0].tag_ids)
+            facts.notes["free"] += any(made[0].tag_ids) and not source.slots
             slots, room = made[0].slots, room_of(context, max_seq_length)
             found = slots_with_room(slots, size=len(source.ids), room=room)
             facts.notes["lost_slots"] += len(slots) - len(found)
@@ -144,6 +145,7 @@ def _targets(
     tokenizer: Tokenizer,
 ) -> list[PairTarget | None]:
     """What each text is to become; None if that is not known."""
+    unknown = special_of(tokenizer).unk
     texts = {n: each.label for n, each in enumerate(examples) if each.label is not None}
     ids = [tokenizer.ids(text) for text in texts.values()]
     edits = true_edits([sources[number] for number in texts], ids)
@@ -156,8 +158,31 @@ def _targets(
             kept=0 if own is None else sum(own.keeps),
             size=len(target),
             in_row=sum(token in known for token in written),
+            swaps=own is not None
+            and unknown in target
+            and _swaps(sources[number], own, texts[number], tokenizer=tokenizer),
         )
     return found
+
+
+def _swaps(
+    source: RewriteSource, edits: Edits, target: str, *, tokenizer: Tokenizer
+) -> bool:
+    """Whether an unknown word of the source becomes another one, which is no [UNK] to
+    keep: `“` for `”`, if the vocabulary has neither.
+    """
+    made, unknown = source_of(target, tokenizer), special_of(tokenizer).unk
+    place = 0
+    for token, (is_kept, count) in enumerate(
+        zip(edits.keeps, edits.counts, strict=False)
+    ):
+        place += count
+        if is_kept and source.ids[token] == unknown:
+            words = source.word(token), made.word(place)
+            if len({word.lower() for word in words}) > 1:
+                return True
+        place += is_kept
+    return False
 
 
 def _rows(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_mgpu.config.rewriting import RewriteChoice
+from bert_mgpu.config.rewriting import KEEP, RewriteChoice
 from bert_mgpu.core.rows import Features, Outputs
 from bert_mgpu.core.task import Forward
 from bert_mgpu.tasks.rewriting.dataset import SLOTS, WHOLE
@@ -112,9 +112,12 @@ class Decoder:
     def _drafts(self, example: Tagged) -> list[Draft]:
         choice = self._choice
         default = _WITH_SLOTS if example.slots else 1
+        slots = example.slots
+        if slots is None and choice.without_slots == KEEP:
+            slots = []
         drafts = drafts_of(
             example.scores,
-            example.slots,
+            slots,
             size=len(example.text.source),
             most=choice.num_candidates or default,
             max_insert=self._max_insert,

@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import LONG_TEXT_FLAGS, FinetuneConfig
-from bert_mgpu.config.rewriting import RewriteChoice
+from bert_mgpu.config.rewriting import KEEP, RewriteChoice
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.rows import Example, Features, Rows
 from bert_mgpu.tasks import task_json
@@ -94,9 +94,9 @@ class RewritingFamily(Family):
         return {"max_insert": config.max_insert}
 
     def prediction_flags(
-        self, config: FinetuneConfig, files: TaskFiles
+        self, config: FinetuneConfig, files: TaskFiles, trained: Features | None
     ) -> dict[str, Any]:
-        values = {name: getattr(config, name) for name in RewriteChoice._fields}
+        values = _choice(config, trained)._asdict()
         return {name: value for name, value in values.items() if value is not None}
 
     def training_rows(self, features: Features, config: FinetuneConfig) -> Rows:
@@ -116,8 +116,9 @@ class RewritingFamily(Family):
                 " type (type_vocab_size), but rewriting needs two, for the text and its"
                 " context: pass another model"
             )
-        if config.do_train:
-            pair_checks.check(data.read("train")[0].notes, data.path("train"))
+        trained = data.read("train")[0] if config.do_train else None
+        if trained:
+            pair_checks.check(trained.notes, data.path("train"))
         return Rewriting(
             files.name,
             model.bert_config,
@@ -125,9 +126,7 @@ class RewritingFamily(Family):
             max_seq_length=config.max_seq_length,
             max_insert=config.max_insert,
             slot_marker=marker_of(files),
-            choice=RewriteChoice(
-                *(getattr(config, name) for name in RewriteChoice._fields)
-            ),
+            choice=_choice(config, trained),
             dropout=config.classifier_dropout,
             recompute=config.recompute,
         )
@@ -153,6 +152,14 @@ class RewritingFamily(Family):
     ) -> dict[str, dict[str, float]]:
         assert isinstance(task, Rewriting)
         return {name: task.copying(examples(name)) for name in sets}
+
+
+def _choice(config: FinetuneConfig, trained: Features | None) -> RewriteChoice:
+    """The flags; without --without_slots, as the training pairs say."""
+    choice = RewriteChoice(*(getattr(config, name) for name in RewriteChoice._fields))
+    if choice.without_slots or not trained or not pair_checks.only_slots(trained.notes):
+        return choice
+    return choice._replace(without_slots=KEEP)
 
 
 FAMILY = RewritingFamily()

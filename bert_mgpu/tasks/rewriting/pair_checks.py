@@ -32,6 +32,17 @@ def check(notes: Mapping[str, Any], path: pathlib.Path) -> None:
         raise UserError(f"{path}: {problem}")
 
 
+def only_slots(notes: Mapping[str, Any]) -> bool:
+    """Whether all pairs that are learnt have slots."""
+    facts = notes["rewriting"]
+    return bool(facts["learnt"] and not facts["free"])
+
+
+def left_out(notes: Mapping[str, Any]) -> int:
+    """The number of pairs that are not learnt."""
+    return sum(notes["rewriting"][name] for name in _OBSTACLES)
+
+
 def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
     pairs, left_out = facts["pairs"], sum(facts[name] for name in _OBSTACLES)
     if facts["equal"] > _EQUAL * pairs:

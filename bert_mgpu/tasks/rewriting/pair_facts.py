@@ -21,6 +21,7 @@ class PairTarget(NamedTuple):
     kept: int  # tokens of the source that the target has, too
     size: int  # tokens of the target
     in_row: int  # written tokens that the source or the context has, too
+    swaps: bool = False  # an unknown word of the source for another unknown one
 
     def obstacle(self, *, most: int, unknown: int) -> str | None:
         """Why the pair is not learnt, a key of the facts; None if it is.
@@ -31,7 +32,7 @@ class PairTarget(NamedTuple):
             return "misplaced"
         if max(self.edits.counts) > most:
             return "too_long"
-        return "unwritable" if unknown in self.edits.written else None
+        return "unwritable" if self.swaps or unknown in self.edits.written else None
 
 
 class PairFacts:
@@ -56,6 +57,7 @@ class PairFacts:
             "too_long": 0,  # pairs with a slot of more than max_insert tokens
             "misplaced": 0,  # pairs that differ outside of their slots
             "unwritable": 0,  # pairs with words to write that the vocabulary lacks
+            "free": 0,  # pairs without slots that are learnt
             "lines": [],  # of the first pairs of these three kinds
             "lost_slots": 0,  # slots for which a row has no room
         }

@@ -14,11 +14,11 @@ from bert_mgpu.text.realise import on_one_line
 _DIGITS = 6  # decimals of a score
 
 
-def decide(scored: RewrittenSet) -> Predictions:
+def decide(scored: RewrittenSet, keeps_texts: bool = False) -> Predictions:
     """The predictions of a set.
 
     predict.txt has the texts, with spaces for line ends, and test_results.tsv the
-    scores of their candidates.
+    scores of their candidates. keeps_texts: those without slots, as they are.
     """
     texts, ends = list[str](), 0
     for text in scored.texts:
@@ -34,6 +34,12 @@ def decide(scored: RewrittenSet) -> Predictions:
         remarks.append(
             f"--max_seq_length has no room for some edits of {cut} of"
             f" {len(texts)} texts: their places are kept as they were"
+        )
+    if keeps_texts and (count := scored.without_slots):
+        remarks.append(
+            f"{count} of {len(texts)} texts have no {scored.marker} and stay as they"
+            " are, since all training pairs have one: to edit them, pass"
+            " --without_slots=edit"
         )
     values = [
         np.array([candidate.score for candidate in own]) for own in scored.candidates

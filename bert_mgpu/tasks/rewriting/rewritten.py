@@ -10,7 +10,7 @@ from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import ReadExamples
 from bert_mgpu.tasks.rewriting import metrics
 from bert_mgpu.tasks.rewriting.blocks import KNOWN, REWRITINGS, Known
-from bert_mgpu.tasks.rewriting.dataset import true_edits
+from bert_mgpu.tasks.rewriting.dataset import SLOTS, true_edits
 from bert_mgpu.tasks.rewriting.decoding import TokenRewriting
 from bert_mgpu.tasks.rewriting.metrics import RewritingScores
 from bert_mgpu.text import edits
@@ -104,7 +104,7 @@ class RewrittenSet:
         marker: str,
     ):
         self._outputs, self.rows, self._examples = outputs, rows, examples
-        self._tokenizer, self._marker = tokenizer, marker
+        self._tokenizer, self.marker = tokenizer, marker
         self._rewritings: Sequence[Sequence[TokenRewriting]] = outputs[REWRITINGS]
 
     @property
@@ -132,7 +132,7 @@ class RewrittenSet:
     def _candidates(
         self, example: Example, rewritings: Sequence[TokenRewriting]
     ) -> list[Candidate]:
-        source = source_of(example.text_a, self._tokenizer, self._marker)
+        source = source_of(example.text_a, self._tokenizer, self.marker)
         found: dict[str, Candidate] = {}
         for each in rewritings:
             made = self._realised(source, each, example.text_b)
@@ -153,6 +153,12 @@ class RewrittenSet:
         return realised(source, edits, self._tokenizer, context=context or "")
 
     @property
+    def without_slots(self) -> int:
+        """The number of texts that have no slot."""
+        counts = self.rows.unread[SLOTS].lengths[self.rows.first_rows]
+        return int((counts == 0).sum())
+
+    @property
     def texts(self) -> list[str]:
         """The best rewriting of each text."""
         return [own[0].text for own in self.candidates]
@@ -165,7 +171,7 @@ class RewrittenSet:
 
     @functools.cached_property
     def pairs(self) -> TruePairs:
-        return TruePairs(self.examples, self._tokenizer, self._marker)
+        return TruePairs(self.examples, self._tokenizer, self.marker)
 
     @functools.cached_property
     def scores(self) -> RewritingScores:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_mgpu.config.rewriting import ROW, RewriteChoice
+from bert_mgpu.config.rewriting import KEEP, ROW, RewriteChoice
 from bert_mgpu.core.report import SetReport
 from bert_mgpu.core.rows import POSITIONS, Example, Features, Outputs
 from bert_mgpu.core.task import (
@@ -34,6 +34,7 @@ from bert_mgpu.tasks.rewriting import (
     blocks,
     decoding,
     metrics,
+    pair_checks,
     predictions,
     report,
     tags,
@@ -233,6 +234,10 @@ class Rewriting(FinetuningTask):
         ]
         if bias_curve.matters(scored.known.places):
             lines.append(bias_curve.table(scored.known.places))
+            left_out = pair_checks.left_out(scored.rows.notes)
+            lines += [f"without the {left_out} pairs that are not learnt"] * (
+                left_out > 0
+            )
         return lines
 
     def report(self, scored: RewrittenSet, examples: ReadExamples) -> SetReport:
@@ -243,7 +248,7 @@ class Rewriting(FinetuningTask):
         return metrics.trust(sources, scored.texts, targets, slot_marker=self._marker)
 
     def decide(self, scored: RewrittenSet) -> Predictions:
-        return predictions.decide(scored)
+        return predictions.decide(scored, self._choice.without_slots == KEEP)
 
     def display(self, record: Mapping[str, Any]) -> Display:
         return predictions.display(record)

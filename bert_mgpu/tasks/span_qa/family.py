@@ -88,7 +88,7 @@ class SpanQaFamily(Family):
         return hashing.fingerprint({"data": key, "rows": int(kept.sum())})
 
     def prediction_flags(
-        self, config: FinetuneConfig, files: TaskFiles
+        self, config: FinetuneConfig, files: TaskFiles, trained: Features | None
     ) -> dict[str, Any]:
         return {name: getattr(config, name) for name in _CHOICE_FLAGS}
 

@@ -356,6 +356,9 @@ def test_candidates_for_new_ads(make, rows):
         assert made[8][2] == "手感特别柔软" and made[9][2] == "手感柔软"
         for _, index, phrase, ad in made:
             assert ad.split("，")[int(index)] == "“" * len(phrase)
+    write(["phrase\t2", *(f"{word}\t1" for word in WORDS)], "two_columns")
+    assert make(**flags | {"candidates": 99}, bank="two_columns")[0] == 0
+    assert not any("phrase" in row[2] for row in rows("candidates.txt", "new_out"))
     write(["修身显瘦，优雅大方，个性十足"], "new")  # all of which the bank has
     assert make(**flags | {"candidates": 999}, bank=bank)[0] == 0
     made = rows("candidates.txt", "new_out")

@@ -127,11 +127,18 @@ def test_a_text_a_stream_and_python(alone, inside, tiny):
     code, screen, err = inside([*given, "--predict_text_b=joy"])
     assert code == 0, err
     with bert_mgpu.load(alone) as model:
+        assert model.predict(("sun [SLOT] loss", "joy")).text != "sun [SLOT] loss"
         found = model.predict(("sun loss", "joy"))
         assert found.text == screen.splitlines()[0] and found.edits
         assert [each["text"] for each in found.candidates] == [found.text]
         both = model.predict([("sun loss", "joy"), ("the sun", "joy")])
         assert both[0].text == found.text and model.predict([]) == []
+    with bert_mgpu.load(alone, keep_bias=1e9) as model:
+        assert model.predict(("sun loss", "joy")).text == "sun loss"
+    with bert_mgpu.load(alone, without_slots="keep") as model:
+        assert model.predict(("sun loss", "joy")).text == "sun loss"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'do_train'"):
+        bert_mgpu.load(alone, do_train=True)
     flags = {"do_predict": True, "predict_file": "-", "data_dir": None}
     flags |= {"vocab_file": None, "bert_config_file": None, "init_checkpoint": None}
     run = process(tiny.flags(alone, "mine", **flags), stdin=subprocess.PIPE)
@@ -144,6 +151,9 @@ def test_a_text_a_stream_and_python(alone, inside, tiny):
     asked = [served.example("sun loss", "joy"), served.example("the sun", "joy")]
     for answer, record in zip(served.answer(asked), records, strict=True):
         assert answer == {n: v for n, v in record.items() if n not in ("id", "line")}
+    config = ServeConfig(output_dir=str(alone), keep_bias=1e9)
+    (answer,) = serve.LoadedModel(config).answer(asked[:1])
+    assert answer["text"] == "sun loss"
     shown = served.explain(asked[0])
     assert shown["text"] == found.text
     assert [*map(list, shown["edits"])] == records[0]["edits"]

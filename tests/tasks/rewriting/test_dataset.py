@@ -129,6 +129,7 @@ def test_what_is_counted(featurise):
         "too_long": 0,
         "misplaced": 0,
         "unwritable": 0,
+        "free": 3,
         "lines": [],
         "lost_slots": 0,
     }
@@ -196,6 +197,30 @@ def test_pairs_with_words_to_write_that_the_vocabulary_lacks(featurise):
     assert shown(features, 3) == "[cls] SUN [MASK] [UNK] [SEP]"
     facts = features.notes["rewriting"]
     assert (facts["unwritable"], facts["lines"], facts["learnt"]) == (2, [1, 2], 2)
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "learnt"),
+    [
+        ("sun Zebra win", "sun zebra joy", True),
+        ("sun giraffe win", "sun zebra joy", False),
+        ("rain zebra giraffe win", "zebra giraffe joy", True),
+        ("rain zebra zebra win", "zebra giraffe joy", False),
+    ],
+)
+def test_an_unknown_word_for_another_one_is_not_kept(featurise, target, source, learnt):
+    """Both are [UNK]: a model would learn to leave the wrong one, such as a quote."""
+    facts = featurise((target, source, None)).notes["rewriting"]
+    assert (facts["learnt"], facts["unwritable"]) == (learnt, not learnt)
+
+
+def test_pairs_without_slots_are_counted(featurise):
+    free, slot = ("sun win", "sun", None), ("sun win", "sun [SLOT]", None)
+    for pairs, number in (((slot, slot), 0), ((slot, free), 1), ((free,), 1)):
+        notes = featurise(*pairs).notes
+        assert notes["rewriting"]["free"] == number
+        assert pair_checks.only_slots(notes) == (number == 0)
+    assert not pair_checks.only_slots(featurise((None, "sun", None)).notes)
 
 
 def test_a_text_that_is_cut(featurise):

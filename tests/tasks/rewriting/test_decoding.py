@@ -82,6 +82,28 @@ def test_a_text_whose_slots_have_no_room_is_kept(rows_of, tokenizer):
     assert (only.keeps, only.written) == ([True] * (LENGTH - 3), [])
 
 
+@pytest.mark.parametrize("choice", ["keep", "edit", None])
+def test_a_text_without_slots_is_kept_if_that_was_never_learnt(
+    rows_of, tokenizer, choice
+):
+    _, rows = rows_of((None, "sun joy rain", "joy"))
+    ids = rows.ragged["input_ids"]
+    tags = [0.01, *[0.99 / 7] * 7]
+    scores = Ragged(np.log([tags] * len(ids.values)), ids.offsets)
+
+    def write(rows):  # the same word at every mask
+        size = len(rows.ragged["input_ids"].values)
+        outputs = {"words": np.full((size, 2), VOCAB.index("win"))}
+        outputs |= {"word_scores": np.zeros((size, 2)), "word_losses": np.zeros(size)}
+        offsets = rows.ragged["input_ids"].offsets
+        return {name: Ragged(values, offsets) for name, values in outputs.items()}
+
+    decoder = decoder_of(write, tokenizer, without_slots=choice)
+    ((best, *others),) = decoder.rewritings(rows, {"tag_scores": scores})
+    is_kept = (best.keeps, best.written) == ([True] * 3, [])
+    assert is_kept == (choice == "keep") and not others
+
+
 @pytest.mark.parametrize("given", [None, 3])
 def test_drafts_of_all_texts_together(rows_of, tokenizer, given):
     """As one by one, whatever the texts beside them."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import types
 
 import pytest
 
@@ -81,15 +82,29 @@ def test_the_doctor_says_what_a_training_misses(tmp_path, config):
 
 def test_predictions_later_are_made_as_in_training(config):
     files = registry.find_task_files(config)
-    assert FAMILY.prediction_flags(config, files) == {
+    assert FAMILY.prediction_flags(config, files, None) == {
         "fill_rounds": 4,
         "insert_from": "vocabulary",
         "keep_bias": 0.0,
     }
     own = FinetuneConfig(num_candidates=3, insert_from="input", max_insert=7)
-    kept = FAMILY.prediction_flags(own, files)
-    assert {*kept} == {*RewriteChoice._fields} and kept["num_candidates"] == 3
+    kept = FAMILY.prediction_flags(own, files, None)
+    names = {*RewriteChoice._fields} - {"without_slots"}
+    assert {*kept} == names and kept["num_candidates"] == 3
     assert FAMILY.feature_settings(own) == {"max_insert": 7}
+
+
+@pytest.mark.parametrize(
+    ("free", "given", "kept"),
+    [(0, None, "keep"), (1, None, None), (0, "edit", "edit"), (1, "keep", "keep")],
+)
+def test_a_model_of_slots_alone_keeps_texts_without_any(config, free, given, kept):
+    files = registry.find_task_files(config)
+    own = dataclasses.replace(config, without_slots=given)
+    notes = {"rewriting": {"learnt": 5, "free": free}}
+    trained = types.SimpleNamespace(notes=notes)
+    flags = FAMILY.prediction_flags(own, files, trained)
+    assert flags.get("without_slots") == kept
 
 
 def _unread():

@@ -40,6 +40,14 @@ def test_a_text_a_line_and_a_record_each(rewritten):
     ]
 
 
+def test_texts_without_a_slot_that_stay_are_counted(rewritten):
+    pairs = [(None, "sun loss", None), (None, "sun [SLOT] rain", None)]
+    scored = rewritten(pairs, [[OTHER], [OTHER]])
+    (remark,) = predictions.decide(scored, keeps_texts=True).remarks
+    assert remark.startswith("1 of 2 texts have no [SLOT] and stay as they are")
+    assert predictions.decide(scored).remarks == []
+
+
 def test_people_see_the_best_text_first(rewritten):
     pairs = [(None, "sun loss", None)]
     (record,) = predictions.decide(rewritten(pairs, [[BEST, OTHER]])).records
