@@ -81,8 +81,9 @@ def part(
         parts[text in chosen].append(example)
     if not (parts[True] and parts[False]):
         raise UserError(
-            f"--dev_share={share:g}: {len(examples)} rows are too few to split:"
-            " training must keep a text of every label: pass --dev_file, or more rows"
+            f"--dev_share={share:g}: {len(examples)} rows have too few different"
+            " texts to split, since training keeps one of every label: pass --dev_file,"
+            " or more rows"
         )
     return parts[dev]
 

@@ -77,7 +77,7 @@ def test_a_dev_file_that_comes_later_takes_its_place(
 def test_a_text_for_each_label_is_too_few(without_dev, tmp_path, inside):
     args = without_dev("out", do_train=True, dev_share=0.25)
     (tmp_path / "data" / "train.tsv").write_text("a\tx\nb\ty\nc\tz\nd\tw\n")
-    assert_refused(inside(args), "--dev_share=0.25: 4 rows are too few to split")
+    assert_refused(inside(args), "--dev_share=0.25: 4 rows have too few different")
 
 
 def test_without_a_dev_file_the_share_is_named(without_dev, inside):

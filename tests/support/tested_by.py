@@ -64,7 +64,6 @@ PARTS = {
     "tasks/rewriting/pair_facts.py": ("tasks/rewriting/dataset.py", "what it counts"),
     "runs/pretrain.py": ("cli/run_pretraining.py", "its whole runs"),
     "runs/report.py": ("runs/finetune.py", "a stage of whole runs"),
-    "runs/stages.py": ("runs/finetune.py", "the stages of whole runs"),
     "serving/exchange.py": ("serving/app.py", "bodies and waits of requests"),
     "serving/guard.py": ("serving/app.py", "its refusals"),
     "serving/metrics.py": ("serving/app.py", "one of its pages"),

@@ -117,7 +117,9 @@ def test_numbers_and_several_labels():
 def test_two_parts_need_texts_for_both(rows):
     rows = [Example("", text, label=label) for label, text in rows]
     for dev in (False, True):
-        with pytest.raises(UserError, match="^--dev_share=0.5: . rows have too few te"):
+        with pytest.raises(
+            UserError, match="^--dev_share=0.5: . rows have too few different"
+        ):
             dev_share.part(rows, 0.5, dev=dev)
 
 

@@ -274,7 +274,7 @@ def test_misplaced_answers_are_named(flags, inside, tmp_path, data):
 
 def test_a_stride_beyond_the_row_is_refused(flags, inside, tmp_path):
     asked = {"do_train": True, "doc_stride": 22}
-    assert_refused(inside(flags(tmp_path / "out", **asked)), "pass less")
+    assert_refused(inside(flags(tmp_path / "out", **asked)), "pass at most 21")
 
 
 def test_the_default_stride_goes_on_in_a_short_row(flags, started, tmp_path):

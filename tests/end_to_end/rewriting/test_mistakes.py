@@ -54,7 +54,7 @@ def refused(tmp_path, tiny, inside):
 
 
 FILES = {
-    "a slot in a target": (row(**MARKED), "21: the target has [SLOT], where a text",
+    "a slot in a target": (row(**MARKED), "21: the target has [SLOT]: put the text",
                            "pass another --slot_marker"),
     "an empty target": (row(target=""), "21: the target is empty: delete the line"),
     "a blank target": (row(target=" \u3000 "), "21: the target is empty"),

@@ -51,7 +51,7 @@ def test_files_of_several_formats_are_refused(tmp_path, test):
     values = {"train": "train.txt", "dev": "dev.conll", "type": "tags"}
     assert find(tmp_path, values).columns.table.form.format == "conll"
     with pytest.raises(
-        UserError, match=rf"task\.json: .*{test} is .*: write them alike"
+        UserError, match=rf"task\.json: .*{test} is .*: all files of the type tags"
     ):
         find(tmp_path, {**values, "test": test})
 
