@@ -135,6 +135,12 @@ def test_the_chinese_tables_have_the_same_flags_defaults_and_choices():
                 assert f"`{choice}`" in meaning, f"{place}: {field.name}"
 
 
+def test_tables_of_flags_are_whole():
+    """A blank line would end a table, and the rows below would be text."""
+    for name in ("docs/flags.md", "docs/flags.zh.md"):
+        assert not re.search(r"\|\n\n+\| `--", read(name)), name
+
+
 def test_the_chinese_page_of_files_and_codes_has_the_same_rows():
     text = read("docs/output_dir.zh.md")
     rows = [row[0] for row in table_rows(text)]

@@ -128,7 +128,7 @@ def _check_printed(config: FinetuneConfig) -> None:
         if config.max_predict_examples:
             raise UserError(
                 "--max_predict_examples: --predict_file=- has no known length: leave"
-                " it out"
+                " --max_predict_examples out"
             )
     else:
         check_used(config.given, ["strict"], "--predict_file=-")

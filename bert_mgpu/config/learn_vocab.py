@@ -23,7 +23,7 @@ class LearnVocabConfig(FlagTable):
     vocab_size: int = flag(
         30_000,
         TASK,
-        "most tokens, special and free ones included",
+        "maximum number of tokens, special and free ones included",
         minimum=1,
         maximum=2**20,
     )

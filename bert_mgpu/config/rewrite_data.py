@@ -12,7 +12,7 @@ class RewriteDataConfig(WorkerFlags):
     """The settings of data_prep/make_rewrite_data.py."""
 
     # fmt: off
-    input_file: str | None = flag(None, INPUT, "files of ads, one per row, names and globs, comma-separated: text, TSV, CSV, JSON Lines or Parquet, by the extension; .gz and .xz are unpacked")
+    input_file: str | None = flag(None, INPUT, "ads, one per row: names and globs of files, comma-separated; text, TSV, CSV, JSON Lines or Parquet, by the extension; .gz and .xz are unpacked")
     ad_column: str = flag("-1", INPUT, "column of the ad, by name or by number from 0; -1 is the last, -2 the last but one; by name, TSV and CSV files need a first line with the names")
     main_column: str | None = flag(None, INPUT, "column of the main part of the ad, beside which phrases are collected")
     hint_column: str | None = flag(None, INPUT, "column of what the ad is about, such as a product's title, for rewrite/")

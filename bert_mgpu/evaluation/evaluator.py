@@ -24,6 +24,8 @@ from bert_mgpu.training import recorder
 from bert_mgpu.training.events import Events
 from bert_mgpu.training.towers import Towers
 
+LAST, BEST = "last", "best"  # evaluations whose scored rows are kept
+
 
 class EvaluationSettings(NamedTuple):
     """Settings of the evaluations while a run trains."""
@@ -33,7 +35,7 @@ class EvaluationSettings(NamedTuple):
     measured: dict[str, Any]  # the facts that the metric's values depend on
     patience: int | None  # so many evaluations without a better one end the training
     forward: ForwardSettings
-    keeps: bool  # the rows scored for MAIN, for `Evaluator.kept`
+    keeps: str | None  # which scored rows of MAIN: LAST, BEST; None: none
 
 
 class Evaluator:
@@ -58,7 +60,7 @@ class Evaluator:
         self._run_facts: dict[str, Any] = {}
         self._best: Evaluation | None = None
         self._evaluated: list[int] = []  # steps
-        self._kept: dict[int, Any] = {}  # step -> scored rows: the last and the best
+        self._kept: tuple[int, Any] | None = None  # a step, and its scored rows
 
     def begin(
         self,
@@ -158,7 +160,10 @@ class Evaluator:
                     line += "  best so far"
                 elif metric not in scores:
                     line += f"  no {metric}, which is not defined for these predictions"
-                self._keep_scored(step, scored)
+                if self._settings.keeps == LAST or (
+                    better and self._settings.keeps == BEST
+                ):
+                    self._kept = step, scored
             say(line, "green" if name == MAIN and better else None)
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
         self._evaluated.append(step)
@@ -194,15 +199,9 @@ class Evaluator:
         gathered = collective.all_gather_json(self._group, {"scores": scores})
         return scored, gathered[0]["scores"]
 
-    def _keep_scored(self, step: int, scored: Any) -> None:
-        if self._settings.keeps and self._group.rank == 0:
-            wanted = {step, self._best.step if self._best else step}
-            known = {**self._kept, step: scored}
-            self._kept = {n: own for n, own in known.items() if n in wanted}
-
     def kept(self, step: int) -> Any | None:
-        """The scored rows of MAIN after the last or best step, None if not known."""
-        return self._kept.get(step)
+        """The scored rows of MAIN after this step; None if they were not kept."""
+        return self._kept[1] if self._kept and self._kept[0] == step else None
 
     def _shown(self, scores: Mapping[str, Any]) -> str:
         names = dict.fromkeys((self._settings.metric, "eval_loss"))

@@ -22,7 +22,7 @@ _FALLEN = 0.95  # the loss at the end over that at the start
 _FEWEST_LOSSES = 4
 _BELOW_CHANCE = 0.9  # relative to the loss of equal probabilities
 _AS_GOOD = 0.01  # by which a score has to be better than another
-_CLEARLY = 0.05  # the same, where the interval is not known
+_CLEARLY = 0.05  # the share by which, where the interval is not known
 _ROUNDING = 1e-9  # by which equal scores may differ
 _ONE_LABEL = (
     "all rows of dev have the same label or value: their scores cannot show whether the"
@@ -170,8 +170,10 @@ def _unbeaten(score: JudgedScore) -> Iterator[str]:
     for name, floor in score.constant.items():
         if sign * score.value <= sign * floor + _ROUNDING:
             yield f"{name} ({floor:.4f})"
-    unknown = (score.value - _CLEARLY, score.value + _CLEARLY)
-    most = max(sign * end for end in score.interval or unknown)
+    ends = score.interval
+    if ends is None:
+        ends = [(1 + share) * score.value for share in (-_CLEARLY, _CLEARLY)]
+    most = max(sign * end for end in ends)
     for name, floor in score.baseline.items():
         if most < sign * floor - _ROUNDING:
             yield f"{name} ({floor:.4f})"

@@ -193,8 +193,9 @@ def assess_training(
         judged, training, one_answer=trust.one_answer, chance=chance
     )
     _warn(doubts)
-    said = f"{MAIN} {metric} {value:.4f} at step {step:,}, while training"
-    beside = learning.comparison(judged[0])
+    score = judged[0]
+    said = f"{MAIN} {score.metric} {score.value:.4f} at step {step:,}, while training"
+    beside = learning.comparison(score)
     said += f"; {beside}" * bool(beside)
     return Assessment({}, doubts, {}, instead=said)
 

@@ -9,6 +9,7 @@ import numpy as np
 from bert_mgpu.core import files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.log import say
+from bert_mgpu.core.rows import Example
 from bert_mgpu.evaluation.forward import forward
 from bert_mgpu.export import (
     kernel_tokenizer,
@@ -62,12 +63,10 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
     config, model, data = run.config, run.model, run.data
     if not (config.export_saved_model or config.export_onnx):
         return
-    outputs, examples, rows = None, [], None
+    outputs, rows = None, None
     if data.needed:
-        name = data.needed[-1]
-        features, _ = data.read(name)
-        examples = data.examples(name, shown=False)[:_COMPARED]
-        rows = features.take(features.first_rows[: len(examples)])
+        features, _ = data.read(data.needed[-1])
+        rows = features.take(features.first_rows[:_COMPARED])
         settings = run.forward_settings("compare", predicting=True)
         outputs = forward(rows, towers, settings, note=lambda text: None)
     if towers.group.rank > 0:
@@ -88,21 +87,29 @@ def write(run: FinetuningRun, params: dict[str, np.ndarray], towers: Towers) -> 
         if in_graph.needs:
             say(f"  Python has to `import {in_graph.needs}` before it loads the model")
         if rows is not None and outputs is not None:
-            by_token = bool(run.task.token_outputs)
-            gap = (
-                saved_model.ids_difference(folder, rows, outputs)
-                if by_token
-                else saved_model.difference(
+            if run.task.token_outputs:
+                gap = saved_model.ids_difference(folder, rows, outputs)
+                _log_difference("ids", len(rows), gap)
+            elif examples := _texts(run, data.needed[-1]):
+                gap = saved_model.difference(
                     folder, examples, data.has_pairs, outputs=outputs
                 )
-            )
-            _log_difference("ids" if by_token else "texts", len(examples), gap)
+                _log_difference("texts", len(examples), gap)
     if folder := config.export_onnx:
         onnx.write(folder, served, model.required_vocab_file)
         say(f"wrote the model to {folder}, as ONNX")
         if rows is not None and outputs is not None:
             gap = onnx.difference(folder, rows, outputs)
             _log_difference("ids", len(rows), gap)
+
+
+def _texts(run: FinetuningRun, name: str) -> list[Example]:
+    """The first texts of a set; [], and a line in the log, if they have changed."""
+    try:
+        return run.data.examples(name, shown=False)[:_COMPARED]
+    except UserError as error:
+        say(f"the export is not compared with the run: {error}")
+        return []
 
 
 def _served(

@@ -21,6 +21,8 @@ from bert_mgpu.core.rows import Features
 from bert_mgpu.distributed import collective
 from bert_mgpu.evaluation import history, result_files
 from bert_mgpu.evaluation.evaluator import (
+    BEST,
+    LAST,
     EvaluationSettings,
     Evaluator,
     choose_metric,
@@ -211,7 +213,7 @@ def evaluator(run: FinetuningRun) -> Evaluator | None:
         measured,
         patience=config.early_stopping_patience,
         forward=run.forward_settings("evaluate"),
-        keeps=not config.do_eval,
+        keeps=None if config.do_eval else BEST if config.use_best else LAST,
     )
     return Evaluator(
         task,

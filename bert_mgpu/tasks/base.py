@@ -58,7 +58,7 @@ class FinetuningTask(abc.ABC):
     lower_is_better: frozenset[str] = frozenset({"eval_loss"})  # scores
     has_baseline = True  # whether `Family.baseline` has scores to compare with
     score_settings: tuple[str, ...] = ()  # flags on which the scores depend
-    chance_loss: float | None = None  # the least of equal probabilities, if known
+    chance_loss: float | None = None  # the least of a model that knows no text, or None
     reads_both_texts = True  # a row has them, cut to fit by `truncation.fit_row`
 
     @property

@@ -232,7 +232,10 @@ class TaskDataset:
     def read(
         self, split: str, source: sources.Source | None = None
     ) -> tuple[Features, str]:
-        """(features, fingerprint) of a set, read once. Logs nothing."""
+        """(features, fingerprint) of a set. Logs nothing.
+
+        A set that is not predicted is read once; a later change is not seen.
+        """
         if split in self._read:
             return self._read[split]
         config, files = self.config, self.files
@@ -262,6 +265,7 @@ class TaskDataset:
             features = self.featurise(self.examples(split, shown=False))
             return cache_lib.to_tensors(features), features.notes
 
+        self._hashes[split] = data["data"]
         name = cache_lib.file_name(f"{files.name}-{split}")
         folder = self.cache / (run_files.PREDICTED if split in self.predicted else "")
         # The other processes read what the first one wrote, or make it themselves.
@@ -271,8 +275,7 @@ class TaskDataset:
                 folder, name, settings, make=make, writes=writes, source=source.path
             )
         hashing.check_unchanged(source.path, data["data"])
-        self._hashes[split] = data["data"]
         found = cache_lib.from_tensors(tensors, notes), hashing.fingerprint(data)
-        if split not in self.predicted:  # those are read once: many need not be kept
+        if split not in self.predicted:  # there may be many, each used once
             self._read[split] = found
         return found

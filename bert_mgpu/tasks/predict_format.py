@@ -186,7 +186,8 @@ def with_format(task: TaskFiles, columns: Columns, kind: str) -> Columns:
         return _record_columns(columns, kind)
     if columns.table is not None and kind == CONLL != columns.table.form.format:
         raise UserError(
-            f"--predict_format={kind}: the files of {task.name} have no word per line"
+            f"--predict_format={kind}: the files of {task.name} do not have one"
+            " word per line"
         )
     if columns.table is not None:
         form, names = columns.table

@@ -41,8 +41,9 @@ class Spelling:
                 elif in_name and form[:1].isupper():
                     # It may be that of a name: "The Hague".
                     names.setdefault(word, form)
-                elif form == form.lower() or word not in others:
-                    others[word] = form  # "the US" does not make capitals of "tell us"
+                # "the US" does not make capitals of "tell us".
+                elif word not in others or (_is_small(form) > _is_small(others[word])):
+                    others[word] = form
             self._forms = others | self._forms
         self._forms = lower | names | self._forms
         letters = (char for char in text if char.isupper() or char.islower())
@@ -82,6 +83,10 @@ def _forms(text: str, tokenizer: Tokenizer) -> Iterator[tuple[str, str, bool]]:
             text[start:end],
             _starts_sentence(text[max(0, start - _NEAR) : start]),
         )
+
+
+def _is_small(form: str) -> bool:
+    return form == form.lower()
 
 
 def _starts_sentence(before: str) -> bool:

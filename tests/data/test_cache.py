@@ -76,6 +76,31 @@ def test_tensors_are_read_in_parts(tmp_path, monkeypatch, part):
             assert np.array_equal(found[name], value)
 
 
+class Slice:
+    """A tensor of a file that notes how many values are read at once."""
+
+    def __init__(self, values):
+        self.values, self.sizes = values, []
+
+    def get_slice(self, name):
+        return self
+
+    def get_shape(self):
+        return [*self.values.shape]
+
+    def __getitem__(self, part):
+        self.sizes.append(self.values[part].size)
+        return self.values[part]
+
+
+@pytest.mark.parametrize("shape", [(1000,), (100, 3), (20, 5, 7)])
+def test_no_part_is_large(monkeypatch, shape):
+    monkeypatch.setattr(cache, "_PART", 40)
+    file = Slice(np.arange(np.prod(shape)).reshape(shape))
+    assert np.array_equal(cache._tensor(file, "x"), file.values)
+    assert max(file.sizes) <= 40
+
+
 @pytest.mark.parametrize("name", PARTS)
 def test_any_change_makes_it_anew(tmp_path, name):
     make = Counting()

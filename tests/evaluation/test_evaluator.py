@@ -30,7 +30,16 @@ OF = hashlib.sha256(TEXT.encode()).hexdigest()[:24]
 def make(tmp_path):
     """make(history, best, ...) -> an evaluator that begins at a step."""
 
-    def begin(step=0, history=(), best=None, metric="f1", patience=None, of=OF):
+    def begin(
+        step=0,
+        history=(),
+        best=None,
+        metric="f1",
+        patience=None,
+        of=OF,
+        keeps=None,
+        sets=(),
+    ):
         lines = [{"step": at, "set": name, "f1": 0.5} for at, name in history]
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         (tmp_path / "evaluations.jsonl").write_text(text)
@@ -42,10 +51,10 @@ def make(tmp_path):
             (tmp_path / "best/best.json").write_text(json.dumps(facts))
         made = Evaluator(
             types.SimpleNamespace(lower_is_better=frozenset({"eval_loss"})),
-            {},
+            dict.fromkeys(sets),
             examples=list,
             settings=EvaluationSettings(
-                4, metric, MEASURED, patience, forward=None, keeps=True
+                4, metric, MEASURED, patience, forward=None, keeps=keeps
             ),
             group=SOLO,
             output_dir=tmp_path,
@@ -57,6 +66,21 @@ def make(tmp_path):
 
 
 HISTORY = [(4, "dev"), (4, "other"), (8, "dev"), (8, "other"), (12, "dev")]
+
+
+@pytest.mark.parametrize(("keeps", "steps"), [("last", [8]), ("best", [4]), (None, [])])
+def test_what_is_kept_of_the_evaluations(make, monkeypatch, keeps, steps):
+    """The second evaluation of step 4, after a rollback, is not the best one."""
+    made = make(keeps=keeps, sets=["dev"])
+    monkeypatch.setattr(made, "_keep", lambda towers: None)
+    values = iter([(4, 0.9), (4, 0.7), (8, 0.8)])
+    for step, value in values:
+        found = f"rows of {value}", {"f1": value}
+        monkeypatch.setattr(made, "_scores", lambda *_, found=found, **__: found)
+        made.evaluate_after(step, None)
+    known = {step: made.kept(step) for step in (4, 8)}
+    wanted = {"last": {8: "rows of 0.8"}, "best": {4: "rows of 0.9"}, None: {}}[keeps]
+    assert known == dict.fromkeys((4, 8)) | wanted and [*wanted] == steps
 
 
 def test_a_resumed_run_knows_its_best_and_what_it_evaluated(make):

@@ -71,7 +71,9 @@ def test_a_score_is_compared_with_what_needs_no_model(metric, interval, words):
 def test_what_it_does_not_beat_is_named():
     first, advice = findings(scores(0.74), GOOD)
     assert first == "eval_accuracy 0.7400 is not better than naive Bayes (0.8000)"
-    assert findings(scores(0.76), GOOD) == []  # without an interval: may be as good
+    assert findings(scores(0.77), GOOD) == []  # without an interval: may be as good
+    assert findings(scores(29.9, baseline=30.0), GOOD) == []  # in per cent
+    assert findings(scores(20.0, baseline=30.0), GOOD) != []
     assert "(0.5100)" in findings(scores(0.51, baseline=0.4), GOOD)[0]
     first, advice = findings(scores(0.5), GOOD)
     assert 'than always "good" (0.5100) or naive Bayes (0.8000)' in first

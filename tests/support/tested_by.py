@@ -69,7 +69,6 @@ PARTS = {
     "serving/metrics.py": ("serving/app.py", "one of its pages"),
     "tasks/base.py": ("tasks/registry.py", "a protocol, with nothing to run"),
     "tasks/span_qa/family.py": ("tasks/registry.py", "whole runs of its type"),
-    "tasks/tagging/family.py": ("tasks/registry.py", "whole runs of its type"),
     "training/reduction.py": ("training/towers.py", "the end of its steps"),
     "training/failures.py": ("training/towers.py", "whole runs without memory"),
     "training/traced_once.py": ("training/programs.py", "each of its programs"),

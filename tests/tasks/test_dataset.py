@@ -70,6 +70,15 @@ def test_texts_are_those_of_the_rows_that_were_read(dataset, tmp_path, split):
         data.examples(split)
 
 
+def test_a_changed_file_can_be_predicted(dataset, tmp_path):
+    data = dataset(task={"test": "test.tsv"})
+    (tmp_path / "test.tsv").write_text("no\ta b\n")
+    assert len(data.read("test")[0]) == 1
+    (tmp_path / "test.tsv").write_text("no\ta b\nyes\tb c\n")
+    for _ in range(2):
+        assert len(data.read("test")[0]) == len(data.examples("test")) == 2
+
+
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_a_set_is_read_once(dataset, tmp_path, split):
     data = dataset()

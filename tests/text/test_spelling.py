@@ -29,6 +29,7 @@ from tests.support.realised import checked, knows
         ("in the US they tell us now", "in the US they tell us and us now", ""),
         ("US aid tells us", "US aid tells us of us", "the US"),
         ("they tell of US aid", "they tell US of US aid", "tell us"),
+        ("we résumé it or resume", "we résumé it or résumé a resume", ""),
         # The start of a sentence, where the text starts with a capital.
         ("He left", "He left. Then we left", ""),
         ("He left", "Then He left", ""),

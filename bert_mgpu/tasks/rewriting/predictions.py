@@ -37,9 +37,8 @@ def decide(scored: RewrittenSet, keeps_texts: bool = False) -> Predictions:
         )
     if keeps_texts and (count := scored.without_slots):
         remarks.append(
-            f"{count} of {len(texts)} texts have no {scored.marker} and stay as they"
-            " are, since all training pairs have one: to edit them, pass"
-            " --without_slots=edit"
+            f"texts without {scored.marker}, which stay as they are: {count} of"
+            f" {len(texts)} (--without_slots=edit edits them)"
         )
     values = [
         np.array([candidate.score for candidate in own]) for own in scored.candidates

@@ -176,7 +176,7 @@ def _cut(config: FinetuneConfig) -> WindowCut:
         raise UserError(
             f"--doc_stride={config.doc_stride}: a row has {room} tokens of question and"
             f" context (--max_seq_length={config.max_seq_length}): pass at most"
-            f" {room}: else tokens between two windows are lost"
+            f" {room}"
         )
     stride = config.doc_stride or min(CUT.doc_stride, max(1, room // 2))
     return WindowCut(stride, config.max_query_length)

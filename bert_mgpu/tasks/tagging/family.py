@@ -8,6 +8,8 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from bert_mgpu.checkpoints import train_state
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.finetuning import FinetuneConfig
@@ -163,6 +165,7 @@ class TaggingFamily(Family):
             has_crf=config.crf,
             dropout=config.classifier_dropout,
             recompute=config.recompute,
+            chance_loss=_entropy(data.read("train")[0]) if config.do_train else None,
         )
 
     def remarks(self, features: Features) -> Iterator[str]:
@@ -228,8 +231,15 @@ def _stride(config: FinetuneConfig) -> int:
 def _types(sets: Sequence[Sequence[Example]]) -> list[str]:
     """The types of the entities in the sets, sorted."""
     labels = (one.label for examples in sets for one in examples)
-    given = (label.spans for label in labels if isinstance(label, Entities))
-    return sorted({span.type for spans in given for span in spans})
+    given = (label.types for label in labels if isinstance(label, Entities))
+    return sorted({name for types in given for name in types})
+
+
+def _entropy(features: Features) -> float:
+    """The loss of a model that knows how often each tag occurs, and nothing else."""
+    counts = np.bincount(features.ragged["tag_ids"].values)[1:]  # 0: no tag
+    shares = counts[counts > 0] / max(1, counts.sum())
+    return float(-(shares * np.log(shares)).sum())
 
 
 FAMILY = TaggingFamily()

@@ -5,7 +5,6 @@ Shapes: R rows, T tokens, H width, L tags.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,7 +39,6 @@ class Tagging(FinetuningTask):
     token_outputs = frozenset({"logits"})
     shared_outputs = frozenset({"transitions"})
     metric = "f1"
-    chance_loss = math.log(2)  # more tags have more
     shown = ("eval_accuracy", "eval_loss", "precision", "recall", "f1")
 
     def __init__(
@@ -54,8 +52,13 @@ class Tagging(FinetuningTask):
         has_crf: bool = False,
         dropout: float | None = None,
         recompute: str = "none",
+        chance_loss: float | None = None,
     ):
-        """tags: the model's classes; units: what is tagged, "words" or "pieces"."""
+        """tags: the model's classes; units: what is tagged, "words" or "pieces".
+
+        chance_loss: see `FinetuningTask`.
+        """
+        self.chance_loss = chance_loss
         self.name = name
         self.labels = tuple(tags)
         self.max_seq_length = max_seq_length

@@ -44,7 +44,7 @@ def test_texts_without_a_slot_that_stay_are_counted(rewritten):
     pairs = [(None, "sun loss", None), (None, "sun [SLOT] rain", None)]
     scored = rewritten(pairs, [[OTHER], [OTHER]])
     (remark,) = predictions.decide(scored, keeps_texts=True).remarks
-    assert remark.startswith("1 of 2 texts have no [SLOT] and stay as they are")
+    assert remark.startswith("texts without [SLOT], which stay as they are: 1 of 2")
     assert predictions.decide(scored).remarks == []
 
 
