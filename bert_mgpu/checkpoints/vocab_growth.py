@@ -146,7 +146,8 @@ def find_growth(
     The vocabulary of the weights is the file `beside` them. If that is missing, or has
     too many or too few tokens, it is taken to be the first tokens of the run's.
 
-    Raises UserError where the run has an entirely different vocabulary.
+    Raises UserError where the run has an entirely different vocabulary, or [unusedN] in
+    place of a word that the weights know.
     """
     new, lower = tokenizer.tokens, tokenizer.do_lower_case
     rows = shapes.get(TABLES[0], (0,))[0]
@@ -164,6 +165,13 @@ def find_growth(
             f" the weights were trained with; {len(renamed)} of {common} tokens differ:"
             f" pass --vocab_file={beside}, or one that only adds tokens to it, as"
             " data_prep/domain_vocab.py writes it"
+        )
+    if lost := sorted({*renamed} & {*vocab_coverage.free_rows(new)}):
+        row = lost[0]
+        raise UserError(
+            f"{vocab_file}:{row + 1}: {new[row]!r}, but {old[row]!r} in {beside}, which"
+            f" the weights were trained with; {len(lost)} of its words would be lost:"
+            f" pass --vocab_file={beside}"
         )
     note = None
     if rows and not beside.is_file():

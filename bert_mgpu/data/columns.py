@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from bert_mgpu.core.errors import UserError, listed, shortened
 
@@ -60,9 +60,26 @@ def header_numbers(
     return [header.index(c) if isinstance(c, str) else c for c in columns]
 
 
+class Width(NamedTuple):
+    """How many cells a row has: those of the header, or of the first row."""
+
+    cells: int
+    of: str
+    advice: str  # for a row with more
+
+
 def pick(
-    cells: list[str], numbers: Sequence[int | None]
+    cells: list[str], numbers: Sequence[int | None], width: Width | None = None
 ) -> list[str | None] | ValueError:
+    """The cells of these columns; an error for a row of another width.
+
+    A row may lack cells at its end, unless a column is counted from there; cells beyond
+    the width may be blank.
+    """
+    if width is not None and any(map(str.strip, cells[width.cells :])):
+        return ValueError(
+            f"{len(cells)} cells, {width.of} has {width.cells}: {width.advice}"
+        )
     wanted = [number for number in numbers if number is not None]
     most, least = max(wanted, default=0), min(wanted, default=0)
     if least < 0 <= most:  # the one counted from the end is a different column
@@ -72,9 +89,9 @@ def pick(
         needed = f"{most} (counted from 0)" if is_short else f"{least} (from the end)"
         plural = "s" * (len(cells) > 1)
         return ValueError(f"{len(cells)} column{plural}, but column {needed} is needed")
+    if width is not None and least < 0 and len(cells) < width.cells:
+        return ValueError(
+            f"{len(cells)} cells, {width.of} has {width.cells}: so column {least}, from"
+            " the end, is another one"
+        )
     return [None if number is None else cells[number] for number in numbers]
-
-
-def superfluous(cells: list[str], width: int, advice: str) -> ValueError:
-    """The error for a row with more cells than the header has, `width`."""
-    return ValueError(f"{len(cells)} cells, the header has {width}: {advice}")

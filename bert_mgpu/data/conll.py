@@ -24,8 +24,9 @@ def sentences(
 ) -> Iterator[tuple[int, list[list[str] | None] | RowFaults]]:
     """Yields pairs (first line, cells): for each column, its values on all lines.
 
-    For a sentence with lines of too few columns, the faults of these lines replace the
-    cells. Raises UserError for a column that is a name.
+    For a sentence with lines of too few columns, or not as many as the first line where
+    one is counted from the end, their faults replace the cells. Raises UserError for a
+    column that is a name.
     """
     for column in columns:
         if isinstance(column, str):
@@ -34,15 +35,18 @@ def sentences(
                 " 0; -1 is the last"
             )
     numbers = [column for column in columns if isinstance(column, int)]
-    needed = max(numbers, default=0) + (2 if min(numbers, default=0) < 0 else 1)
+    from_end = min(numbers, default=0) < 0
+    needed, width = max(numbers, default=0) + (2 if from_end else 1), None
     for first, rows in _blocks(lines):
-        short = [
-            (index, _too_few(row, needed))
+        if from_end and width is None:  # else the last column would be another one
+            width = len(rows[0])
+        faults = [
+            (index, fault)
             for index, row in enumerate(rows)
-            if len(row) < needed
+            if (fault := _fault(row, needed, width))
         ]
-        if short:
-            yield first, RowFaults(short)
+        if faults:
+            yield first, RowFaults(faults)
         else:
             yield (
                 first,
@@ -66,10 +70,16 @@ def are_rows(lines: Sequence[str], types: Collection[str], column: int = -1) -> 
     return not rows or 2 * len(known) > len(rows)
 
 
-def _too_few(row: list[str], needed: int) -> str:
-    plural, commas = "s" * (len(row) > 1), len(row) == 1 and "," in row[0][1:]
-    hint = ": separate them by tabs or blanks, not commas" * commas
-    return f"{len(row)} column{plural}, but {needed} are needed{hint}"
+def _fault(row: list[str], needed: int, width: int | None) -> str:
+    """What is wrong with a line, or ""; width: the columns that it must have."""
+    columns = f"{len(row)} column{'s' * (len(row) > 1)}"
+    if len(row) < needed:
+        commas = len(row) == 1 and "," in row[0][1:]
+        hint = ": separate them by tabs or blanks, not commas" * commas
+        return f"{columns}, but {needed} are needed{hint}"
+    if width is not None and len(row) != width:
+        return f"{columns}, but the first line has {width}"
+    return ""
 
 
 def _cells(line: str) -> list[str]:

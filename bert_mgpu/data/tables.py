@@ -26,10 +26,13 @@ from bert_mgpu.core.text_files import (
 )
 from bert_mgpu.data import columns as column_lib
 from bert_mgpu.data import conll, json_lines, json_records, parquet, squad_json
-from bert_mgpu.data.columns import Column, superfluous
+from bert_mgpu.data.columns import Column, Width
 from bert_mgpu.data.csv_lines import LONGEST_ROW, MOST_RETRIES, CsvLines
 
 SQUAD = squad_json.FORMAT
+_HEADER, _FIRST = "the header", "the first row"
+_NO_TABS = "remove the tabs within a cell"
+_QUOTES = "put one with commas into quotes"
 Cell = Any  # a text; from JSON and Parquet also a list or a number
 Cells = list[Cell | None]  # None for a column that was not requested
 
@@ -148,13 +151,12 @@ def _tsv(
         cells = line.split("\t")
         if number == 1 and form.header:
             numbers = column_lib.header_numbers(path, cells, columns)
-            width = len(cells)
+            width = Width(len(cells), _HEADER, _NO_TABS)
         elif not line.strip():
             yield number, None
-        elif width is not None and any(map(str.strip, cells[width:])):
-            yield number, superfluous(cells, width, "remove the tabs within a cell")
         else:
-            yield number, column_lib.pick(cells, numbers)
+            width = width or Width(len(cells), _FIRST, _NO_TABS)
+            yield number, column_lib.pick(cells, numbers, width)
 
 
 def _csv(
@@ -187,13 +189,12 @@ def _csv(
         number = source.number
         if number == 1 and form.header:
             numbers = column_lib.header_numbers(path, cells, columns)
-            width = len(cells)
+            width = Width(len(cells), _HEADER, _QUOTES)
         elif not "".join(cells).strip() and len(cells) < 2:
             yield number, None
-        elif width is not None and any(map(str.strip, cells[width:])):
-            yield number, superfluous(cells, width, "put one with commas into quotes")
         else:
-            yield number, column_lib.pick(cells, numbers)
+            width = width or Width(len(cells), _FIRST, _QUOTES)
+            yield number, column_lib.pick(cells, numbers, width)
 
 
 def _jsonl(

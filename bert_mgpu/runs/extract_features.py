@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from bert_mgpu.checkpoints import initial_weights, pretrained
+from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.features import TOKENS, FeaturesConfig
 from bert_mgpu.core import log, text_files
 from bert_mgpu.core.errors import NotFinite, UserError
@@ -43,7 +44,7 @@ def load(config: FeaturesConfig, devices: Sequence[str]) -> Extractor:
     for note in pretrained.notes(model, config.hidden_act):
         fact("model", note)
     task = make_task(config, model.bert_config)
-    params = stored_params(str(config.init_checkpoint), task)
+    params = stored_params(str(config.init_checkpoint), task, model)
     if absent := task.param_specs().keys() - params:
         raise UserError(
             f"--init_checkpoint={config.init_checkpoint}: has no {min(absent)}: pass"
@@ -62,7 +63,7 @@ def load_vectors(config: FeaturesConfig, devices: Sequence[str]) -> TextVectors:
     model = pretrained.find_model(config, max_seq_length=config.max_seq_length)
     length = config.max_seq_length
     task = FeatureExtraction(model.bert_config, length, how=POOLER)
-    params = stored_params(str(config.init_checkpoint), task)
+    params = stored_params(str(config.init_checkpoint), task, model)
     if task.param_specs().keys() - params:
         task = FeatureExtraction(model.bert_config, length)
     towers = make_towers(config, task, params, devices=devices)
@@ -95,11 +96,18 @@ def make_task(config: FeaturesConfig, bert_config: BertConfig) -> FeatureExtract
     return task
 
 
-def stored_params(path: str, task: FeatureExtraction) -> dict[str, np.ndarray]:
-    """The task's weights in a checkpoint, without the pooler's if it has none."""
+def stored_params(
+    path: str, task: FeatureExtraction, model: Pretrained
+) -> dict[str, np.ndarray]:
+    """The task's weights in a checkpoint, without the pooler's if it has none.
+
+    model: its vocabulary may be larger than that of the checkpoint.
+    """
     specs = task.param_specs()
     absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
-    params = initial_weights.first_weights(specs, absent, path, say=weights_fact)
+    params = initial_weights.first_weights(
+        specs, absent, path, say=weights_fact, model=model
+    )
     return {n: value for n, value in params.items() if value is not absent[n]}
 
 

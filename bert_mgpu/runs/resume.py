@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_mgpu.checkpoints import initial_weights, train_state
+from bert_mgpu.checkpoints import initial_weights, train_state, vocab_growth
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.base import RunConfig
 from bert_mgpu.core import tensor_names
@@ -133,10 +133,12 @@ def trained_state(
     *,
     output_dir: pathlib.Path,
     unused: Collection[str] = (),
+    model: Pretrained | None = None,
 ) -> TrainState:
     """The trained weights to use: the newest in output_dir, else --init_checkpoint.
 
-    unused: parameters on which no result depends; they may be random. Raises UserError
+    unused: parameters on which no result depends; they may be random. model: its
+    vocabulary may be larger than that of --init_checkpoint. Raises UserError
     if the head is not trained, so that its predictions would be random, or if the flags
     name another vocabulary or config than the model was trained with.
     """
@@ -154,7 +156,7 @@ def trained_state(
         )
     absent = {name: np.full(shape, np.nan, "f") for name, (shape, _) in specs.items()}
     params = initial_weights.first_weights(
-        specs, absent, config.init_checkpoint, say=weights_fact
+        specs, absent, config.init_checkpoint, say=weights_fact, model=model
     )
     missing = [name for name, value in params.items() if np.isnan(value).all()]
     for name in missing:
@@ -163,5 +165,7 @@ def trained_state(
                 f"{config.init_checkpoint}: {name} is not trained for this task, so the"
                 " results would be random: pass --do_train=true or a fine-tuned model"
             )
+    for name in params.keys() & {*vocab_growth.TABLES} - {*missing}:
+        params[name] = np.nan_to_num(params[name])  # rows that no token has
     own = {name: specs[name] for name in missing}
     return TrainState(params | params_lib.initialize(own, _DEVIATION, 0), {}, 0)

@@ -76,7 +76,12 @@ def _load(run: Run, towers: Towers | None, use_best: bool) -> tuple[TrainState, 
         folder = best_folder(run.output_dir) if use_best else run.output_dir
         unused = run.task.unused_params
         return resume.trained_state(
-            run.config, specs, identity, output_dir=folder, unused=unused
+            run.config,
+            specs,
+            identity,
+            output_dir=folder,
+            unused=unused,
+            model=run.model,
         )
 
     state = init_distributed.shared_state(run.topology.group, find)

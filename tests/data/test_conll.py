@@ -49,6 +49,18 @@ def test_without_labels_only_the_words_are_read(tmp_path):
     ]
 
 
+def test_from_the_end_every_line_has_as_many_columns_as_the_first(tmp_path):
+    """`New York B-LOC` is not the word "New"."""
+    text = "EU B-ORG\nNew York B-LOC\n\n. O\n"
+    found = []
+    assert read(tmp_path, text, faults=lambda *fault: found.append(fault)) == [
+        (4, [["."], ["O"]])
+    ]
+    ((line, fault),) = found
+    assert line == 2 and fault.endswith("3 columns, but the first line has 2")
+    assert read(tmp_path, text, [0, 1])[0][1][1] == ["B-ORG", "York"]
+
+
 def test_lines_with_too_few_columns(tmp_path):
     """All of them, each at its own line; other sentences can be read."""
     faults = []

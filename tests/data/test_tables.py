@@ -202,11 +202,33 @@ def test_a_mistake_is_one_line_with_its_place(
 
 @pytest.mark.parametrize(("name", "tab"), [("a.tsv", "\t"), ("a.csv", ",")])
 def test_cells_beyond_the_header_may_be_empty(tmp_path, name, tab):
-    """As spreadsheets write them; without a header nothing says how many there are."""
+    """As spreadsheets write them."""
     path = write(tmp_path / name, f"t{tab}l\na{tab}b{tab}{tab} \n")
     assert cells(path, ["t", "l"], header=True) == [(2, ["a", "b"])]
-    path = write(tmp_path / name, f"t{tab}l\na{tab}b{tab}c\n")
     assert cells(path, [0, 1]) == [(1, ["t", "l"]), (2, ["a", "b"])]
+
+
+@pytest.mark.parametrize(("name", "tab"), [("a.tsv", "\t"), ("a.csv", ",")])
+@pytest.mark.parametrize("columns", [[0, 1], [0, -1], [1]])
+def test_without_a_header_the_first_row_says_how_many_cells_there_are(
+    tmp_path, name, tab, columns
+):
+    """`good, but not very good,no` would become "good", with the label "no"."""
+    path = write(tmp_path / name, f"t{tab}l\na{tab}b{tab}c\n")
+    with pytest.raises(UserError, match=":2: 3 cells, the first row has 2: "):
+        cells(path, columns)
+
+
+@pytest.mark.parametrize(("name", "tab"), [("a.tsv", "\t"), ("a.csv", ",")])
+@pytest.mark.parametrize("header", [False, True])
+def test_a_short_row_has_other_columns_from_the_end(tmp_path, name, tab, header):
+    path = write(tmp_path / name, f"t{tab}s{tab}l\na{tab}b\n")
+    wanted = [(1, ["t", "s"])] * (not header) + [(2, ["a", "b"])]
+    assert cells(path, [0, 1], header=header) == wanted
+    of = "the header" if header else "the first row"
+    said = f":2: 2 cells, {of} has 3: so column -1, from the end, is another one"
+    with pytest.raises(UserError, match=said):
+        cells(path, [0, -1], header=header)
 
 
 @pytest.mark.parametrize(

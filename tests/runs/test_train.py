@@ -109,7 +109,7 @@ def test_the_weights_it_found_best_are_used_where_that_is_asked_for(
     """Of a run that does not train: else the newest."""
     used = []
 
-    def trained_state(run, specs, identity, *, output_dir, unused):
+    def trained_state(run, specs, identity, *, output_dir, unused, model):
         used.append(output_dir)
         return types.SimpleNamespace(params={})
 

@@ -8,8 +8,10 @@ import pytest
 from bert_mgpu.cli.doctor import task_data
 from bert_mgpu.tasks.tagging import repair
 
-CONLL = "-DOCSTART- O\n\nEU  NNP I-ORG\nis VBZ O\n\n\n甲\t0\n乙\tI-LOC\n丙\tI-ORG"
-MENDED = "-DOCSTART- O\n\nEU  NNP B-ORG\nis VBZ O\n\n\n甲\tO\n乙\tB-LOC\n丙\tB-ORG\n"
+CONLL = (
+    "-DOCSTART- O\n\nEU  NNP I-ORG\nis VBZ O\n\n\n甲\tN\t0\n乙\tN\tI-LOC\n丙\tN\tI-ORG"
+)
+MENDED = CONLL.replace("I-", "B-").replace("\t0", "\tO") + "\n"
 
 
 @pytest.fixture
