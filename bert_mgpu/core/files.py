@@ -52,8 +52,11 @@ def lexists(path: str | os.PathLike[str]) -> bool:
 
 
 def expand(name: str) -> list[str]:
-    """The paths that a glob matches, sorted; the name of a file stands for itself."""
-    return [name] if os.path.exists(name) else sorted(glob.glob(name))
+    """The paths that a glob matches, sorted; the name of a file stands for itself.
+
+    `**` matches any number of folders.
+    """
+    return [name] if os.path.exists(name) else sorted(glob.glob(name, recursive=True))
 
 
 def check_literal(path: str | os.PathLike[str]) -> None:

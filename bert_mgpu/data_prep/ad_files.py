@@ -23,7 +23,7 @@ from bert_mgpu.data_prep import duplicates
 LONGEST_AD = 10_000  # characters: the rows of each segment hold the whole ad
 _BLOCK = 1 << 20  # characters
 _IN_MEMORY = 1 << 21  # hashes compared at once
-_LINE_ENDS = re.compile(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_LINE_ENDS = re.compile(r"[\0\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 class AdColumns(NamedTuple):
@@ -35,7 +35,7 @@ class AdColumns(NamedTuple):
 
 
 class Ad(NamedTuple):
-    """An ad, without tabs and line breaks."""
+    """An ad, without tabs, line breaks and NUL characters."""
 
     text: str
     main: str  # its main part; "" if it has none

@@ -34,6 +34,8 @@ from bert_mgpu.data_prep.statistics import PreparationTotals
 from bert_mgpu.data_prep.tokenized import Preparation, tools
 
 _PLAIN_SECONDS = 10.0  # between two lines of progress without a terminal
+_UNFINISHED = (".text", ".joined", ".making")
+_SUFFIXES = (*_UNFINISHED, ".rows", ".npz")  # of the files of the folder of parts
 
 
 class _Progress:
@@ -82,12 +84,12 @@ def prepare(
     """Writes the records of the files to the outputs in turn; returns the counts.
 
     Outputs appear, or are replaced, when all is done. A hidden .NAME.json beside each
-    says how it was made: `settings`, the vocabulary's fingerprint and the counts.
+    says how it was made: `settings`, a hash of the vocabulary and the counts.
 
     Raises:
       UserError: for a fault of a file, with file:line; if there are no rows at all.
     """
-    key = tools(preparation).tokenizer.fingerprint
+    key = tools(preparation).tokenizer.words_hash
     with _locked(preparation.folder):
         totals, runs = _make_parts(preparation, files, workers)
         if fault := _fault(preparation.objective, files, totals):
@@ -103,6 +105,12 @@ def prepare(
 def _locked(folder: pathlib.Path) -> Iterator[None]:
     """Locks the folder of parts for one run; afterwards removes it if it is empty."""
     with files.locked(folder, str(folder), "--output_file") as lock:
+        for path in sorted(folder.iterdir()):  # all of it will be removed
+            if path.name != lock.name and path.suffix not in _SUFFIXES:
+                raise UserError(
+                    f"{path}: {folder} is for unfinished records alone: move it away,"
+                    " or pass another --output_file"
+                )
         _clean(folder)  # left by a run that was killed
         try:
             yield
@@ -115,8 +123,8 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
 
 def _clean(folder: pathlib.Path) -> None:
     """Removes unfinished files from the folder of parts."""
-    for suffix in ("text", "joined", "making"):
-        for left in folder.glob(f"*.{suffix}"):
+    for suffix in _UNFINISHED:
+        for left in folder.glob(f"*{suffix}"):
             left.unlink()
 
 

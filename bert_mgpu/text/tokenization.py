@@ -73,6 +73,12 @@ class Tokenizer:
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
+    @functools.cached_property
+    def words_hash(self) -> str:
+        """A hash of the tokens and the casing, by which ids are read."""
+        facts = [self.tokens, self.do_lower_case]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
     def batch_ids(self, texts: Sequence[str]) -> Ragged:
         """The ids of each text, without [CLS] and [SEP]; the values are read-only."""
         words, pieces = self._normalizer.words, self._pieces.__getitem__

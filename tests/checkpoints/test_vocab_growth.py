@@ -12,9 +12,11 @@ from bert_mgpu.checkpoints import (
     vocab_growth,
 )
 from bert_mgpu.checkpoints.initial_weights import first_weights
+from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
+from bert_mgpu.runs import resume
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.tiny import CONFIG, VOCAB
 
@@ -106,18 +108,20 @@ class Setting:
     def initialize(self, rows, seed):
         return params_lib.initialize(self.specs(rows), 0.5, seed)
 
-    def start(self, tokens, rows=None, path=None):
-        """(first weights, what the log says, random weights)."""
-        rows = rows or len(tokens)
+    def model(self, tokens, rows=None):
         file = write_vocab(self.root / "new.txt", tokens)
-        model = pretrained.Pretrained(
-            BertConfig(rows),
+        return pretrained.Pretrained(
+            BertConfig(rows or len(tokens)),
             "",
             Tokenizer(file, True),
             vocab_file=str(file),
             do_lower_case=True,
             labels=None,
         )
+
+    def start(self, tokens, rows=None, path=None):
+        """(first weights, what the log says, random weights)."""
+        rows, model = rows or len(tokens), self.model(tokens, rows)
         random, output = self.initialize(rows, seed=2), []
         path = path or self.root / "model" / "bert_model.ckpt"
         weights = first_weights(
@@ -244,6 +248,29 @@ def test_other_sizes_are_refused_as_ever(setting, tokens, rows):
     message = rf"word_embeddings has shape \[13, 8\], the model expects \[{rows}, 8\]"
     with pytest.raises(UserError, match=message):
         setting.start(tokens, rows)
+
+
+def test_what_is_only_used_grows_too(setting):
+    """Else a new word would have the vector of [unused1], or of nothing."""
+    tokens = [*OLD, "pubg"]
+    wanted, _, _ = setting.start(tokens)
+    path = setting.root / "model" / "bert_model.ckpt"
+    found = resume.trained_state(
+        FinetuneConfig(init_checkpoint=str(path)),
+        setting.specs(len(tokens)),
+        {},
+        output_dir=setting.root,
+        model=setting.model(tokens),
+    )
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(found.params[name], value)
+
+
+def test_an_earlier_vocabulary_loses_no_words(setting):
+    """`[unused2]` again where the weights have learnt a word of the domain."""
+    write_vocab(setting.root / "model" / "vocab.txt", [*OLD[:-1], "pubg"])
+    with pytest.raises(UserError, match=":13: .*would be lost: pass --vocab_file="):
+        setting.start([*OLD[:-1], "[unused2]"])
 
 
 @pytest.mark.parametrize("what", ["folder", "file"])

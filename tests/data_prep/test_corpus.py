@@ -310,6 +310,9 @@ def test_names_globs_and_a_root(tmp_path, monkeypatch):
     assert actual("?.txt, b.txt") == ["a.txt", "b.txt", "b.txt"]
     assert actual("[x].txt") == ["[x].txt"]
     assert actual("root/*") == ["root/a.txt", "root/c.txt"]
+    write(tmp_path / "root/sub/d.txt", b"x\n")
+    below = ["root/a.txt", "root/c.txt", "root/sub/d.txt"]
+    assert actual("root/**/*.txt") == below
     assert actual("a.txt,c.txt", "root") == ["a.txt", "root/c.txt"]
     assert actual(f"{tmp_path}/b.txt", "root") == [f"{tmp_path}/b.txt"]
     for names, root, message in (

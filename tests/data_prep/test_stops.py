@@ -57,6 +57,17 @@ def test_a_stopped_run_goes_on(prepare, small_blocks, number, code):
     assert pathlib.Path("out.tfrecord").read_bytes() == straight
 
 
+def test_a_folder_of_parts_with_other_files_is_left_alone(prepare, work):
+    """All of it is removed at the end."""
+    folder = pathlib.Path("out.tfrecord.parts")
+    (folder / "mine").mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine")
+    code, err = prepare()
+    assert code == 2 and "mine: out.tfrecord.parts is for unfinished records" in err
+    assert {path.name for path in folder.iterdir()} >= {"mine", "notes.txt"}
+    assert not pathlib.Path("out.tfrecord").exists()
+
+
 def test_parts_that_are_there_are_taken(prepare, small_blocks, monkeypatch):
     made = []
     text = parts.Text

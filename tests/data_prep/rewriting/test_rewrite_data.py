@@ -335,7 +335,9 @@ def test_formats_give_the_same_rows(make, rows):
 
 
 def test_line_ends_in_a_cell_are_blanks(make, rows):
-    lines = [json.dumps({"ad": f"一\t{n}，二\n\n{n}，三\u2028{n}"}) for n in range(30)]
+    lines = [
+        json.dumps({"ad": f"一\t{n}，二\n\n{n}，三\u2028{n}\0"}) for n in range(30)
+    ]
     write(lines, "a.jsonl")
     assert make(input_file="a.jsonl", ad_column="ad")[0] == 0
     assert all(len(row) == 4 for name in FILES for row in rows(name))

@@ -224,7 +224,7 @@ MUTANTS: list[Mutant] = [
            "places = tf.range(found.tokens.index.shape[0])[:, None]",
            "tasks/masked_lm/test_task.py each_masked_piece"),
     Mutant("records of another vocabulary are taken", "tasks/masked_lm/dataset.py",
-           "made != model.tokenizer.fingerprint", "made == 0", "tasks/masked_lm/test_dataset.py"),
+           "made != model.tokenizer.words_hash", "made == 0", "tasks/masked_lm/test_dataset.py"),
     Mutant("a copy that lacks records is taken", "tasks/masked_lm/dataset.py",
            "(count < written and not skip_bad)", "(count < written and False)",
            "tasks/masked_lm/test_dataset.py"),

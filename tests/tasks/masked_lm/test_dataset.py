@@ -24,8 +24,8 @@ def file(tmp_path):
     return make
 
 
-def model(fingerprint):
-    words = types.SimpleNamespace(fingerprint=fingerprint)
+def model(words_hash):
+    words = types.SimpleNamespace(words_hash=words_hash)
     return types.SimpleNamespace(tokenizer=words, vocab_file="vocab.txt")
 
 
