@@ -205,6 +205,7 @@ def _settings(path: pathlib.Path, **flags: Any) -> FinetuneConfig:
             raise run_folder.no_model(path)
         raise UserError(
             f"{path}: its run.json does not name the task: predict once with"
-            " run_classifier_mgpu.py with --task_name and --data_dir, which keeps them"
+            " run_classifier_mgpu.py with --task_name, --data_dir and --export_hf=NEW,"
+            " and load NEW"
         )
     return config

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import ml_dtypes  # noqa: F401  (gives numpy the bfloat16 of safetensors)
@@ -16,7 +16,7 @@ import numpy as np
 import safetensors
 
 from bert_mgpu.checkpoints import weight_names
-from bert_mgpu.core import files
+from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError, listed, short_repr
 
 WEIGHTS = "model.safetensors"
@@ -47,6 +47,7 @@ _TOKENIZERS = (
     ),
 )
 _OTHERS = ("BertJapaneseTokenizer",)
+_BERTS = "BertNormalizer"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -176,7 +177,8 @@ def do_lower_case(folder: pathlib.Path) -> bool | None:
         # Even if it is not a regular file: the name shows what it is meant to be.
         exists = files.lexists(folder / name)
         values: Any = files.read_json(folder / name) if exists else {}
-        values = values.get(part) if part else values
+        if part:
+            values = _normalizer(values.get(part), folder / name)
         own = [values.get(key) if isinstance(values, dict) else None for key in names]
         if lower is None and isinstance(own[0], bool):
             lower = own[0]
@@ -198,6 +200,41 @@ def do_lower_case(folder: pathlib.Path) -> bool | None:
     return lower
 
 
+def ignored_tokens(vocab_file: str | None, known: Collection[str]) -> list[str]:
+    """A line on tokens that a folder's tokenizer.json adds to its vocab.txt, or []."""
+    if vocab_file is None:
+        return []
+    path = pathlib.Path(vocab_file).with_name("tokenizer.json")
+    added = files.read_json(path).get("added_tokens") if path.is_file() else None
+    names = [one.get("content") for one in added or () if isinstance(one, dict)]
+    unknown = [str(name) for name in names if name not in known]
+    if not unknown:
+        return []
+    return [
+        f"WARNING: {path} adds tokens that {vocab_file} lacks:"
+        f" {listed(unknown, quoted=True)}: texts that have them are read as if they"
+        " were words"
+    ]
+
+
+def _normalizer(values: Any, file: pathlib.Path) -> Any:
+    """The settings of BERT's normalizer, also where it is the only one of a sequence.
+
+    Raises UserError for normalizers that change texts in other ways.
+    """
+    if not isinstance(values, dict) or values.get("type") == _BERTS:
+        return values
+    inner = values.get("normalizers")
+    if isinstance(inner, list) and len(inner) == 1:
+        return _normalizer(inner[0], file)
+    if "type" not in values:
+        return values
+    raise UserError(
+        f"{file}: normalizer is {short_repr(values['type'])}: only {_BERTS} is"
+        " supported"
+    )
+
+
 def _labels(config: Mapping[str, Any], file: pathlib.Path) -> list[str] | None:
     """The labels in the order of the classes; None for transformers' placeholders."""
     labels = config.get("id2label")
@@ -208,4 +245,5 @@ def _labels(config: Mapping[str, Any], file: pathlib.Path) -> list[str] | None:
         raise UserError(f"{file}: id2label: a label is empty, or has a line break")
     if len(set(ordered)) < len(ordered):
         raise UserError(f"{file}: id2label names a label twice")
-    return None if all(map(_PLACEHOLDER.match, ordered)) else ordered
+    is_ours = files.lexists(file.with_name(run_files.RUN))  # and so are its labels
+    return None if all(map(_PLACEHOLDER.match, ordered)) and not is_ours else ordered

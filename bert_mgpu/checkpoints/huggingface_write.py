@@ -102,6 +102,7 @@ def export(
                         do_lower_case,
                         flags.get("max_seq_length")
                         or bert_config.max_position_embeddings,
+                        truncation=flags.get("truncation", ""),
                     ),
                 ),
                 ("special_tokens_map.json", _SPECIAL_TOKENS),
@@ -179,9 +180,16 @@ def _model_config(
     }
 
 
-def _tokenizer_config(do_lower_case: bool, most: int) -> dict[str, Any]:
-    """The tokenizer_config.json of Google's tokenizer. most: the tokens a row holds."""
+def _tokenizer_config(
+    do_lower_case: bool, most: int, *, truncation: str
+) -> dict[str, Any]:
+    """The tokenizer_config.json of Google's tokenizer.
+
+    most: the tokens a row holds; truncation: what is kept of a longer text.
+    """
     return {
+        "truncation_side": "left" if truncation == "tail" else "right",
+        "split_special_tokens": True,  # a text's own "[SEP]" is no separator
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": do_lower_case,
         "strip_accents": None,  # follows do_lower_case

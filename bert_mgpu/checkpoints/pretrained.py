@@ -78,9 +78,10 @@ def is_hugging_face(path: str) -> bool:
 
 
 def _missing(flag: str, name: str) -> UserError:
+    advice = "; docs/models.md makes one of tokenizer.json" * (name == run_files.VOCAB)
     return UserError(
         f"--{flag} is missing: pass it, or an --init_checkpoint that has a {name}"
-        " beside it"
+        f" beside it{advice}"
     )
 
 
@@ -290,10 +291,10 @@ def notes(model: Pretrained, hidden_act: str | None) -> list[str]:
         f"{start} {'uncased' if model.do_lower_case else 'cased'} vocabulary of"
         f" {len(model.tokenizer.tokens)}"
     ]
-    unused = bert_config.vocab_size - len(model.tokenizer.tokens)
-    if unused:
+    if unused := bert_config.vocab_size - len(model.tokenizer.tokens):
         lines.append(
             f"{model.vocab_file}: {unused} tokens fewer than the embedding has rows;"
             " the remaining rows are unused"
         )
-    return lines
+    known = model.tokenizer.tokens
+    return lines + huggingface_read.ignored_tokens(model.vocab_file, known)

@@ -73,6 +73,9 @@ class BertConfig:
     ) -> BertConfig:
         """Reads Google's or Hugging Face's file; `hidden_act` overrides the file's."""
         raw = files.read_json(pathlib.Path(path))
+        beside = pathlib.Path(path).parent.glob("*.safetensors*")
+        if pathlib.Path(path).name == "config.json" and any(beside):
+            raw = {"model_type": "bert", **raw}  # some of Hugging Face's do not say it
         return cls.from_dict(raw, str(path), hidden_act)
 
     @classmethod

@@ -189,10 +189,25 @@ CONFIG = {"model_type": "bert", "vocab_size": 7}
         ),
         ({"tokenizer.json": {"normalizer": None}}, {}),
         (
+            {
+                "tokenizer.json": {
+                    "normalizer": {
+                        "type": "Sequence",
+                        "normalizers": [{"type": "BertNormalizer", "lowercase": False}],
+                    }
+                }
+            },
+            {"lower": False},
+        ),
+        (
             {"config.json": CONFIG | {"id2label": {"10": "k", "9": "j"}}},
             {"labels": ["j", "k"]},
         ),
         ({"config.json": CONFIG | {"id2label": {"0": "LABEL_0"}}}, {}),
+        (
+            {"config.json": CONFIG | {"id2label": {"0": "LABEL_0"}}, "run.json": {}},
+            {"labels": ["LABEL_0"]},
+        ),
     ],
 )
 def test_folder_settings(tmp_path, files, wanted):
@@ -235,6 +250,16 @@ def test_folder_settings(tmp_path, files, wanted):
         ),
         (
             "tokenizer.json",
+            {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}] * 2}},
+            "normalizer is 'Sequence': only BertNormalizer is supported",
+        ),
+        (
+            "tokenizer.json",
+            {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}]}},
+            "normalizer is 'NFC'",
+        ),
+        (
+            "tokenizer.json",
             {"normalizer": {"lowercase": True, "handle_chinese_chars": False}},
             "handle_chinese_chars is false",
         ),
@@ -254,6 +279,18 @@ def test_tokenizers_that_say_what_bert_does(tmp_path):
     normalizer = {"lowercase": True, "strip_accents": True}
     (tmp_path / "tokenizer.json").write_text(json.dumps({"normalizer": normalizer}))
     assert huggingface_read.folder_settings(tmp_path)["do_lower_case"] is True
+
+
+def test_tokens_that_only_tokenizer_json_has_are_told(tmp_path):
+    """A text that has them is cut in other places than by its own tokenizer."""
+    file, known = str(tmp_path / "vocab.txt"), ["[PAD]", "sun"]
+    assert huggingface_read.ignored_tokens(file, known) == []
+    added = [{"id": 0, "content": "[PAD]"}, {"id": 9, "content": "[E1]"}]
+    for tokens, said in ((added[:1], []), (added, ["[E1]"])):
+        text = json.dumps({"added_tokens": tokens})
+        (tmp_path / "tokenizer.json").write_text(text)
+        found = huggingface_read.ignored_tokens(file, known)
+        assert len(found) == len(said) and all("'[E1]'" in line for line in found)
 
 
 @pytest.mark.parametrize(

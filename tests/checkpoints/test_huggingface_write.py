@@ -46,6 +46,17 @@ def test_an_export_reads_back(tmp_path, arguments):
     assert (directory / "vocab.txt").read_text(encoding="utf-8") == VOCAB
 
 
+@pytest.mark.parametrize(("kept", "side"), [("tail", "left"), ("head", "right")])
+def test_transformers_keeps_the_same_end_of_a_long_text(
+    tmp_path, arguments, kept, side
+):
+    facts = {"flags": {"truncation": kept, "max_seq_length": 9}}
+    huggingface_write.export(tmp_path / "new", **arguments, facts=facts)
+    settings = json.loads((tmp_path / "new/tokenizer_config.json").read_text())
+    assert (settings["truncation_side"], settings["model_max_length"]) == (side, 9)
+    assert settings["split_special_tokens"] is True
+
+
 def test_an_export_has_the_names_and_shapes_of_transformers(tmp_path, arguments):
     huggingface_write.export(tmp_path / "export", **arguments)
     file = tmp_path / "export" / "model.safetensors"

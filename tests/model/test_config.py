@@ -42,6 +42,16 @@ def test_values_that_cannot_be_are_refused(more, error):
         BertConfig.from_dict(SIZES | more, "x.json")
 
 
+@pytest.mark.parametrize("name", ["config.json", "bert_config.json"])
+@pytest.mark.parametrize("beside", ["model.safetensors", "bert_model.ckpt.index"])
+def test_config_json_beside_safetensors_is_hugging_faces(tmp_path, name, beside):
+    (tmp_path / name).write_text('{"vocab_size": 9, "hidden_act": "gelu"}')
+    (tmp_path / beside).touch()
+    theirs = (name, beside) == ("config.json", "model.safetensors")
+    found = BertConfig.from_json_file(tmp_path / name).hidden_act
+    assert found == ("gelu_erf" if theirs else "gelu_tanh")
+
+
 @pytest.mark.parametrize(
     ("activation", "written"), [("gelu_tanh", "gelu"), ("gelu_erf", "gelu_erf")]
 )
