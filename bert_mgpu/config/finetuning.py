@@ -57,7 +57,7 @@ class FinetuneFlags(RunConfig):
     segment_pooling: str = flag("mean", MODEL, "how the first token's vectors of the segments become one: mean, max, or attention, a weighted mean whose weights are learnt", identity=True, remembered=True, choices=("mean", "max", "attention"))
     classifier_dropout: float | None = flag(None, MODEL, "dropout before the classifier [the config's hidden_dropout_prob]", identity=True, minimum=0, maximum=0.99)
     num_train_epochs: float = flag(3.0, TRAIN, "passes over the training set; a higher number continues a finished run", minimum=0, maximum=1e6)
-    dev_share: float | None = flag(None, INPUT, "your own task without a dev file: share of the training file to evaluate on, such as 0.1; about the same share of each label, of which at least one text stays in training; no text is in both parts", identity=True, remembered=True, minimum=0.001, maximum=0.5)
+    dev_share: float | None = flag(None, INPUT, "your own task without a dev file: share of the training file to evaluate on, such as 0.1; about the same share of each label, of which at least one text stays in training; no text, or pair of texts, is in both parts", identity=True, remembered=True, minimum=0.001, maximum=0.5)
     max_train_steps: int | None = flag(None, TRAIN, "steps of the training, instead of num_train_epochs; where both are given, whichever ends first; 0 keeps the weights that a training would begin with", minimum=0)
     seeds: int = flag(1, TRAIN, "train N times, with seed, seed + 1 and so on, each in a folder of output_dir, and report mean and deviation of the scores", minimum=1, maximum=1000)
     warmup_proportion: float = flag(0.1, TRAIN, "share of the steps during which the learning rate rises from 0", identity=True, minimum=0, maximum=1)

@@ -42,7 +42,8 @@ def cells(path: Any, columns: Sequence[Column | None]) -> Iterator[tuple[int, An
                 for record in batch.to_pylist():
                     number += 1
                     yield number, [name and _plain(record[name]) for name in names]
-    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
+    # Values that Python cannot hold are ValueErrors: nanoseconds, years after 9999.
+    except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
         why = str(error).splitlines()[0]
         raise UserError(f"{path}: not a Parquet file: {why}") from None
 

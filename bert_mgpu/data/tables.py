@@ -86,7 +86,7 @@ def rows(
     Args:
       id_at: the index of a column whose integers stay integers.
       id_may_lack: whether its cell is "" for a JSON object that lacks it.
-      nested_at: the index of a column whose lists and objects stay as they are.
+      nested_at: the index of a column whose lists, objects and nulls stay.
       lines: the lines of the file, if some of them have been read already.
       faults: gets each faulty row, which is then skipped, instead of an error.
 
@@ -101,7 +101,7 @@ def rows(
     if id_at is not None and id_may_lack and read in (_jsonl, _squad):
         options["may_lack"] = columns[id_at]
     # The JSON types that cells keep, by the index of their column.
-    stay = {id_at: (int,), nested_at: (list, dict)}
+    stay = {id_at: (int,), nested_at: (list, dict, type(None))}
     for number, cells in read(path, form, columns, lines=lines or iter(()), **options):
         try:
             if isinstance(cells, ValueError):

@@ -176,6 +176,11 @@ def checked(
         raise UserError(f"{origin('labels')} has one label: give two or more")
     if any("\n" in label or "\r" in label for label in labels):
         raise UserError(f"{origin('labels')}: a label contains a line break")
+    if outer := [label for label in labels if label != label.strip()]:
+        raise UserError(
+            f"{origin('labels')}: {outer[0]!r} has blanks around it, which no row's"
+            " label keeps"
+        )
     if len(set(labels)) < len(labels):
         raise UserError(f"{origin('labels')} names a label twice")
     if labels and not types[task_type].names_labels:

@@ -100,6 +100,17 @@ def test_a_column_of_parquet_has_a_name_of_its_own(tmp_path):
     assert cells(path, ["y"]) == [(1, ["c"])]
 
 
+def test_times_that_python_cannot_hold_are_told(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="an optional package")
+    from pyarrow import parquet
+
+    times = pyarrow.array([1], pyarrow.timestamp("ns"))
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"at": times}), path)
+    with pytest.raises(UserError, match=f"^{path}: not a Parquet file: "):
+        cells(path, ["at"])
+
+
 def test_decimals_and_dates_of_parquet_are_texts(tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="an optional package")
     from pyarrow import parquet

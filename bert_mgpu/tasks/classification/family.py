@@ -78,9 +78,11 @@ class ClassificationFamily(Family):
         return examples
 
     def kept_together(self, example: Example) -> Sequence[Sequence[str]]:
-        if example.group is not None:
-            return [(example.group,)]
-        return super().kept_together(example)
+        pairs = super().kept_together(example)
+        if example.group is None:
+            return pairs
+        # Single texts, such as phrases, may be in so many groups that all would be one.
+        return [(example.group,), *(pairs if example.text_b else [])]
 
     def remarks(self, features: Features) -> Iterator[str]:
         numbers = ranking.groups_of(features)

@@ -132,7 +132,7 @@ MUTANTS: list[Mutant] = [
     Mutant("groups of three labels are ranked", _GROUPS,
            "count != _LABELS:", "count < _LABELS:", f"{_RUNS} mistakes"),
     Mutant("a group is in both parts of --dev_share", "tasks/classification/family.py",
-           "        if example.group is not None:\n            return [(example.group,)]\n", "",
+           "return [(example.group,), *", "return [*",
            f"{_RUNS} dev_share"),
     Mutant("a graph that masks no slots is written", _GROUPS,
            "(\"export_saved_model\", files.has_slots, graph)", "(\"export_saved_model\", False, graph)",

@@ -113,3 +113,12 @@ def test_rows_of_a_file_that_are_all_alone():
         groups.check_rows(task, "x.tsv", rows(*fine))
     with pytest.raises(UserError, match="x.tsv: no two rows have the same 'g'"):
         groups.check_rows(task, "x.tsv", rows("q", None, "r"))
+
+
+@pytest.mark.parametrize(
+    ("text_b", "keys"), [(None, [("g",)]), ("b", [("g",), ("a", "b")])]
+)
+def test_a_pair_of_texts_in_several_groups_is_in_one_part(text_b, keys):
+    """Of --dev_share. A single text, such as a phrase, may be in all of them."""
+    row = Example("", "a", text_b, label="x", group="g")
+    assert [*map(tuple, FAMILY.kept_together(row))] == keys

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bert_mgpu.data import tables
 from bert_mgpu.tasks import reader as rows_reader
 from bert_mgpu.tasks.span_qa import files, reader
 from tests.support.paths import DATA
@@ -157,6 +158,13 @@ def test_a_nested_question_that_is_scored_has_an_id():
     cells = ["who?", CONTEXT, {"place": "p", "answers": [at("joy", 4)]}, ""]
     with pytest.raises(ValueError, match="p: there is no 'id'"):
         reader.read_label(own, own.columns, cells)
+
+
+def test_answers_may_be_null_in_json_lines(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"answers": null}\n{"answers": ["joy"]}\n')
+    rows = tables.rows(path, tables.TableFormat(), ["answers"], nested_at=0)
+    assert [*rows] == [(1, [None]), (2, [["joy"]])]
 
 
 def test_questions_without_an_answer():

@@ -147,7 +147,7 @@ SPANS = {  # a label of the text "In New York": words of the fault, whether it i
     "two numbers": ([[3, 6]], "[3, 6] is no span"),
     "texts": ([["3", "6", "LOC"]], "['3', '6', 'LOC'] is no span"),
     "truth": ([[True, 6, "LOC"]], "[True, 6, 'LOC'] is no span"),
-    "nothing": (None, "column 'label' is null"),
+    "nothing": (None, "None is no span"),
     "no places": ({"LOC": ["New York"]}, "['New York'] is no span"),
 }  # fmt: skip
 
