@@ -74,14 +74,9 @@ def _load(run: Run, towers: Towers | None, use_best: bool) -> tuple[TrainState, 
 
     def find() -> TrainState:  # called only in the first process
         folder = best_folder(run.output_dir) if use_best else run.output_dir
-        unused = run.task.unused_params
+        unused, model = run.task.unused_params, run.model
         return resume.trained_state(
-            run.config,
-            specs,
-            identity,
-            output_dir=folder,
-            unused=unused,
-            model=run.model,
+            run.config, specs, identity, output_dir=folder, unused=unused, model=model
         )
 
     state = init_distributed.shared_state(run.topology.group, find)

@@ -58,7 +58,7 @@ JSON = {
     "fractions": ("a.json", labelled([[0.0, 3.0, "A"]]), "a.json:2: ", "is no span"),
     "texts": ("a.json", labelled([["0", "3", "A"]]), "a.json:2: ", "is no span"),
     "a number": ("a.json", labelled(7), "a.json:2: '7' is no span"),
-    "null": ("a.json", labelled(None), "a.json:2: column 'label' is null"),
+    "null": ("a.json", labelled(None), "a.json:2: None is no span: write [start"),
     "no mention": ("a.json", labelled({"A": {"rain": [[0, 2]]}}), "not 'rain'"),
     "no places": ("a.json", labelled({"A": ["sun"]}), "a.json:2: ['sun'] is no span"),
     "a type with a line": ("a.json", labelled([[0, 3, "A\nB"]]), "is no type"),
