@@ -16,6 +16,7 @@ from tests.support.mutants import (
     engine,
     features,
     folders,
+    lost,
     ranking,
     rewriting,
     screen,
@@ -191,6 +192,7 @@ MUTANTS = [
     *ranking.MUTANTS,
     *editing.MUTANTS,
     *ends.MUTANTS,
+    *lost.MUTANTS,
     *screen.MUTANTS,
     *folders.MUTANTS,
 ]
