@@ -40,11 +40,15 @@ def only_slots(notes: Mapping[str, Any]) -> bool:
 
 def left_out(notes: Mapping[str, Any]) -> int:
     """The number of pairs that are not learnt."""
-    return sum(notes["rewriting"][name] for name in _OBSTACLES)
+    return _sum(notes["rewriting"])
+
+
+def _sum(facts: Mapping[str, Any]) -> int:
+    return sum(facts[name] for name in _OBSTACLES)
 
 
 def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
-    pairs, left_out = facts["pairs"], sum(facts[name] for name in _OBSTACLES)
+    pairs, left_out = facts["pairs"], _sum(facts)
     if facts["equal"] > _EQUAL * pairs:
         yield (
             f"{facts['equal']} of {pairs} targets are equal to their texts: there is"
@@ -76,7 +80,7 @@ def _problems(facts: Mapping[str, Any]) -> Iterator[str]:
 def _left_out(facts: Mapping[str, Any]) -> str:
     """Says which pairs cannot be learnt, and why."""
     lines = ", ".join(map(str, facts["lines"][:3]))
-    count = sum(facts[name] for name in _OBSTACLES)
+    count = _sum(facts)
     more = f" and {count - 3} more" if count > 3 else ""
     parts = [f"{facts[name]} {why}" for name, why in _OBSTACLES.items() if facts[name]]
     return f"of {facts['pairs']} pairs {' and '.join(parts)} (lines {lines}{more})"
@@ -119,7 +123,7 @@ def remarks(notes: Mapping[str, Any]) -> Iterator[str]:
 
 def _not_learnt(facts: Mapping[str, Any]) -> Iterator[str]:
     """Says which pairs, and how many slots, cannot be learnt."""
-    if any(facts[name] for name in _OBSTACLES):
+    if _sum(facts):
         yield f"not learnt, but evaluated: {_left_out(facts)}"
     if count := facts["lost_slots"]:
         yield (
