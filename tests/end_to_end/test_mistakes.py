@@ -273,6 +273,7 @@ def test_two_runs_in_one_output_dir(work, script):
     assert google_read.read(out)["global_step"] > 0
 
 
+@pytest.mark.nightly
 def test_a_full_disk(resumed, script):
     """No file may grow beyond 200 kB, which a checkpoint exceeds."""
     out = resumed.root / "out"

@@ -70,6 +70,7 @@ def memory(towers, rows, how, recompute="none"):
     return map(int, out.split())
 
 
+@pytest.mark.nightly
 def test_peak_is_not_that_of_the_parent():
     """Linux hands it down by getrusage, which hid what the tests below look for."""
     parent = """

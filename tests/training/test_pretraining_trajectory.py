@@ -13,6 +13,7 @@ from bert_mgpu.training.towers import Towers
 from tests.reference import google_trajectory
 from tests.support.batches import LENGTH, TWO_LAYERS_NO_DROPOUT, make_batch, split
 from tests.support.compare import assert_close
+from tests.support.marks import rarely
 
 STEPS, ROWS, MOST, PLANNED, WARMUP = 30, 8, 4, 40, 6
 
@@ -61,7 +62,8 @@ def ours(params, batches, peak):
 
 
 @pytest.mark.parametrize(
-    ("deviation", "peak", "how"), [(0.2, 1e-3, "densify"), (0.02, 1e-4, "unmodified")]
+    ("deviation", "peak", "how"),
+    [(0.02, 1e-4, "unmodified"), *rarely((0.2, 1e-3, "densify"))],
 )
 def test_equals_googles_graph(deviation, peak, how):
     """Densified where the clip is at work; unmodified where it is out of reach."""

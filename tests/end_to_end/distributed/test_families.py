@@ -64,6 +64,7 @@ def test_texts_of_several_segments(several):
     assert len((out / "predict.txt").read_text().splitlines()) == 11
 
 
+@pytest.mark.nightly
 def test_rewritten_texts(several, tmp_path):
     """In rounds of passes, whose rows the processes divide; some have slots."""
     rewriting.write_task(tmp_path / "data", counts=(48, 13, 9))

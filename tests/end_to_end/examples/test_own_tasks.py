@@ -42,6 +42,7 @@ def test_entities(model, tmp_path, recorded):
     assert (out / "label_test.txt").exists() and (served / "saved_model.pb").exists()
 
 
+@pytest.mark.nightly
 def test_questions(model, tmp_path, recorded):
     """The SavedModel, and the server that would start, answer as the run predicts."""
     parts = {"train": questions.small(32, 1), "dev": questions.small(9, 2)}

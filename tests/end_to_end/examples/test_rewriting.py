@@ -36,6 +36,7 @@ def test_editing(tmp_path, tiny, real):
         assert source == row["text"]
 
 
+@pytest.mark.nightly
 def test_ads(tmp_path, tiny, real):
     """Phrases of the bank for each segment of a new ad, and a slot that is filled."""
     ads = ranked.products(40, seed=5)
