@@ -14,6 +14,7 @@ from bert_mgpu.runs import assessment as assessment_lib
 from bert_mgpu.runs import stages
 from bert_mgpu.tasks.classification import trust
 from bert_mgpu.training.loop import TrainingPlan
+from tests.support import ranked
 
 DO = {"do_train": True, "do_eval": True}
 
@@ -113,6 +114,17 @@ def test_a_training_that_is_not_evaluated(said, evaluates):
     # By intervals and floors, as with --do_eval.
     assert ('is not better than always "' in words) == evaluates
     assert ("not clearly better than" in " ".join(page.split())) == evaluates
+
+
+def test_a_ranking_is_judged_by_its_reciprocal_rank(said, tmp_path):
+    parts = {"train": ranked.small(12, 1), "dev": ranked.small(15, 2)}
+    ranked.write(tmp_path / "data", parts)
+    flags = {"learning_rate": 1e-9, "num_train_epochs": 1, "eval_steps": 2}
+    flags |= {"data_dir": tmp_path / "data", "do_eval": False, "report": True}
+    err, out = said(task="mine", **flags)
+    words, page = " ".join(err.split()), (out / "report.html").read_text()
+    assert re.search(r"WARNING mrr 0\.\d+ is not better than rows in a random", words)
+    assert re.search(r"dev mrr 0\.\d+ at step \d+, while training", page)
 
 
 def test_a_training_file_that_nobody_asked_for(said, work):

@@ -88,13 +88,20 @@ def written(monkeypatch):
             return Rows(self[number] for number in np.asarray(numbers))
 
     def write(
-        needed=(), rank=0, token_outputs=(), *, task_name="mrpc", cased=False, **flags
+        needed=(),
+        rank=0,
+        token_outputs=(),
+        *,
+        task_name="mrpc",
+        cased=False,
+        examples=lambda name, shown: [*range(100)],
+        **flags,
     ):
         calls.clear()
         forwarded.clear()
         data = types.SimpleNamespace(
             needed=list(needed),
-            examples=lambda name, shown: [*range(100)],
+            examples=examples,
             read=lambda name: (Rows(range(200)), "key"),
             has_pairs=False,
             files=BUILTIN[task_name],
@@ -179,6 +186,21 @@ def test_without_rows_that_is_said(written):
     names = [name for name, _, *_ in calls]
     assert forwarded == [] and not [n for n in names if n.endswith("difference")]
     assert "saved_model.write" in names and "onnx.write" in names
+
+
+def test_texts_that_changed_since_they_were_predicted_are_not_compared(written):
+    """It is written and served all the same; its ids are compared."""
+
+    def changed(name, shown):
+        raise UserError("dev.tsv: was written to while the run read it")
+
+    flags = {"export_saved_model": "x", "export_onnx": "y", "examples": changed}
+    calls, _ = written(["dev"], **flags)
+    names = [name for name, *_ in calls]
+    assert "saved_model.write" in names and "saved_model.difference" not in names
+    told = "the export is not compared with the run: dev.tsv: was written to while"
+    assert [text for name, text, *_ in calls if name == "say" and told in text]
+    assert names[-2:] == ["onnx.difference", "say"]
 
 
 def test_the_first_process_alone_writes(written):
