@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,17 +52,19 @@ def train(
     collate: Callable[[Sequence[int]], dict[str, Any]],
     *,
     plan: Plan,
+    order: Iterator[int] | None = None,
 ) -> Any:
     """The model after plan.steps.
 
-    rows: their number; collate: row numbers -> the model's inputs, labels included.
+    rows: their number; collate: row numbers -> the model's inputs, labels included;
+    order: of the rows, over all epochs; drawn by plan.seed if there is none.
     """
     import torch
 
     torch.manual_seed(plan.seed)
     model = model.train()
     drawn = torch.Generator().manual_seed(plan.seed)
-    numbers = itertools.chain.from_iterable(
+    numbers = order or itertools.chain.from_iterable(
         torch.randperm(rows, generator=drawn).tolist() for _ in itertools.count()
     )
     optimizer, first = _optimizer(model, plan.rate), 0

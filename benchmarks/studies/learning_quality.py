@@ -154,8 +154,16 @@ def _padded(rows: Features, numbers: Sequence[int]) -> dict[str, Any]:
     return {name: torch.tensor(array).long() for name, array in batch.items()}
 
 
-def theirs(row: Row, run: FinetuningRun, folder: pathlib.Path) -> tuple[float, int]:
-    """Trains transformers' model; its accuracy, and the number of steps."""
+def theirs(
+    row: Row,
+    run: FinetuningRun,
+    folder: pathlib.Path,
+    order: Iterator[int] | None = None,
+) -> tuple[float, int]:
+    """Trains transformers' model; its accuracy, and the number of steps.
+
+    order: of the rows, over all epochs; transformers' own if there is none.
+    """
     import torch
     import transformers
 
@@ -177,6 +185,7 @@ def theirs(row: Row, run: FinetuningRun, folder: pathlib.Path) -> tuple[float, i
         len(train),
         functools.partial(_padded, train),
         plan=plan,
+        order=order,
     )
     right = 0
     with torch.inference_mode():
@@ -188,20 +197,24 @@ def theirs(row: Row, run: FinetuningRun, folder: pathlib.Path) -> tuple[float, i
     return right / len(scored), steps
 
 
+def ours(row: Row, folder: pathlib.Path) -> tuple[float, int]:
+    """Runs run_classifier_mgpu.py; the accuracy, and the number of steps."""
+    output = WORK / "runs" / runner.name_of(row).replace("/", "_")
+    shutil.rmtree(output, ignore_errors=True)
+    flags = flags_of(row) | {"init_checkpoint": folder, "output_dir": output}
+    runner.call("run_classifier_mgpu.py", flags)
+    scores = runner.scores(output)
+    shutil.rmtree(output)
+    return scores["eval_accuracy"], int(scores["global_step"])
+
+
 def work(row: Row) -> Row:
     """The result of a row of the plan: its accuracy, steps and seconds."""
     run, began = prepared(row), time.time()
     start = first_weights(row, run)
-    if row["by"] == THEIRS:
-        accuracy, steps = theirs(row, run, start)
-    else:
-        output = WORK / "runs" / runner.name_of(row).replace("/", "_")
-        shutil.rmtree(output, ignore_errors=True)
-        flags = flags_of(row) | {"init_checkpoint": start, "output_dir": output}
-        runner.call("run_classifier_mgpu.py", flags)
-        scores = runner.scores(output)
-        accuracy, steps = scores["eval_accuracy"], int(scores["global_step"])
-        shutil.rmtree(output)
+    accuracy, steps = (
+        theirs(row, run, start) if row["by"] == THEIRS else ours(row, start)
+    )
     seconds = round(time.time() - began)
     return row | {"accuracy": round(accuracy, 4), "steps": steps, "seconds": seconds}
 
