@@ -135,7 +135,9 @@ def _task(shape: Shape, texts: Texts) -> Any:
 
 
 def ours_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Contestant:
-    """Rewrites texts: all as a run does, or each by itself as a server does."""
+    """Rewrites texts: all as a run does, or each by itself, with compiled shapes, as a
+    server does once they have come often.
+    """
     from bert_mgpu.data.forward_batching import PassShape
     from bert_mgpu.evaluation.forward import forward
     from bert_mgpu.runs.run import expect_few_shapes

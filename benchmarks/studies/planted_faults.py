@@ -167,7 +167,9 @@ FAULTS = {
     "those, each with a full stop more": Planted(_nearly, _NEARLY),
     "those, each with a typing error": Planted(_mistyped, _NEARLY),
     "a label of three rows": Planted(_rare, "labels with few rows", ("single",)),
-    "text and label swapped": Planted(_swapped, "", ("single", "regression")),
+    "text and label swapped": Planted(
+        _swapped, _AND.join(("label '", "' is not ")), ("single", "regression")
+    ),
     "fifty texts in curly quotes": Planted(  # which the English vocabulary has
         _quoted, _AND.join((*_QUOTES, "become [UNK]")), within=("chinese",)
     ),

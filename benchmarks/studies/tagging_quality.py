@@ -5,10 +5,11 @@
 
 Each row is a training of 15 to 30 minutes on two idle cores: by
 run_classifier_mgpu.py, or by transformers' BertForTokenClassification in a loop of
-torch with the settings of its Trainer. Both have the same rows of tokens, grouped by
-length, the same steps and learning rates, and begin with the same weights, the head
-included. It may be killed at any time: the same command goes on. Results are appended
-to benchmarks/results/tagging_quality.json. Needs ../shared (data and weights).
+torch with the settings of its Trainer. Both have the same rows of tokens, the same
+steps and learning rates, and begin with the same weights, the head included. Rows come
+in random order; in the results of November 2026 transformers' were grouped by length.
+It may be killed at any time: the same command goes on. Results are appended to
+benchmarks/results/tagging_quality.json. Needs ../shared (data and weights).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import ml_dtypes  # noqa: F401  (gives numpy the bfloat16 of safetensors)
 import numpy as np
 import safetensors
 
-from bert_mgpu.checkpoints import weight_names
+from bert_mgpu.checkpoints import run_folder, weight_names
 from bert_mgpu.core import files, run_files
 from bert_mgpu.core.errors import UserError, listed, short_repr
 
@@ -206,7 +206,8 @@ def ignored_tokens(vocab_file: str | None, known: Collection[str]) -> list[str]:
         return []
     path = pathlib.Path(vocab_file).with_name("tokenizer.json")
     added = files.read_json(path).get("added_tokens") if path.is_file() else None
-    names = [one.get("content") for one in added or () if isinstance(one, dict)]
+    listed_there = added if isinstance(added, list) else []
+    names = [one.get("content") for one in listed_there if isinstance(one, dict)]
     unknown = [str(name) for name in names if name not in known]
     if not unknown:
         return []
@@ -241,8 +242,10 @@ def _labels(config: Mapping[str, Any], file: pathlib.Path) -> list[str] | None:
     if not isinstance(labels, dict) or not all(map(_INDEX.fullmatch, labels)):
         return None
     ordered = [str(labels[index]) for index in sorted(labels, key=int)]
-    if any(not label or "\n" in label or "\r" in label for label in ordered):
-        raise UserError(f"{file}: id2label: a label is empty, or has a line break")
+    if "" in ordered:
+        raise UserError(f"{file}: id2label: a label is empty")
+    for fault in filter(None, map(run_folder.fault_of_label, ordered)):
+        raise UserError(f"{file}: id2label: a label {fault}")
     if len(set(ordered)) < len(ordered):
         raise UserError(f"{file}: id2label names a label twice")
     is_ours = files.lexists(file.with_name(run_files.RUN))  # and so are its labels

@@ -96,6 +96,7 @@ def first_weights(
     check_encoder(path, difference, wanted=wanted, shapes=shapes)
     missing, unexpected, mismatched = difference
     values = stored.read(sorted(wanted.keys() - {*missing, *mismatched}))
+    values = _as_float32(path, values)
     say(f"{len(values)} of {len(wanted)} loaded from {path}")
     for line in growth.lines():
         say(line)
@@ -109,7 +110,7 @@ def first_weights(
         )
     if unexpected:
         say(f"in the checkpoint but not used: {listed(unexpected, _MAX_NAMES_SHOWN)}")
-    return dict(random_weights) | _as_float32(path, values)
+    return dict(random_weights) | values
 
 
 def check_encoder(

@@ -70,11 +70,12 @@ class Pretrained:
 def is_hugging_face(path: str) -> bool:
     """Whether `path` is a folder or a weights file in transformers' format."""
     folder = pathlib.Path(path)
-    if folder.is_dir():
-        return any(folder.glob("*.safetensors*")) or (
-            (folder / "config.json").is_file() and not any(folder.glob("*.index"))
-        )
-    return folder.suffix in _HUGGING_FACE_FILES
+    if not folder.is_dir():
+        return folder.suffix in _HUGGING_FACE_FILES
+    tensors = any(folder.glob("*.safetensors*"))  # or a run's cached rows
+    googles = f"{run_files.CHECKPOINT}-*.index" if tensors else "*.index"
+    there = tensors or (folder / "config.json").is_file()
+    return there and not any(folder.glob(googles))
 
 
 def _missing(flag: str, name: str) -> UserError:
@@ -119,7 +120,6 @@ def find_model(
     check_file(config_file)
     bert_config = BertConfig.from_json_file(config_file, flags.hidden_act)
     _check_positions(max_seq_length, bert_config, config_file)
-    labels = beside.get("labels")
     lower = casing.resolve(
         flags.do_lower_case,
         "do_lower_case" in flags.given,
@@ -134,7 +134,7 @@ def find_model(
             None,
             vocab_file=None,
             do_lower_case=lower,
-            labels=labels,
+            labels=beside.get("labels"),
         )
     check_file(vocab_file)
     tokenizer = Tokenizer(vocab_file, lower)
@@ -145,7 +145,7 @@ def find_model(
         tokenizer,
         vocab_file=vocab_file,
         do_lower_case=lower,
-        labels=labels,
+        labels=beside.get("labels"),
         huggingface_problem_type=beside.get("problem_type"),
     )
 

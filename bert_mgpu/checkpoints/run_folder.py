@@ -54,6 +54,15 @@ def folder_of(path: str) -> pathlib.Path:
     return pathlib.Path(path) if os.path.isdir(path) else pathlib.Path(path).parent
 
 
+def fault_of_label(label: str) -> str:
+    """What keeps a label from being a line that `read_labels` reads; "" if nothing."""
+    if "\n" in label or "\r" in label:
+        return "contains a line break"
+    if "\0" in label:
+        return "contains a NUL character"
+    return "begins with a byte order mark" if label.startswith("\ufeff") else ""
+
+
 def read_labels(path: pathlib.Path) -> list[str]:
     """The lines of label_list.txt. Raises UserError where they cannot be labels."""
     labels = [label for _, label in read_lines(path)]

@@ -50,7 +50,7 @@ def check(prefix: str) -> None:
         _check_entries(prefix, _entries(content))
     except _Damaged as error:
         raise UserError(f"{file}: damaged: {error}: {_ADVICE}") from None
-    except (IndexError, struct.error):
+    except (IndexError, OverflowError, struct.error):
         raise UserError(f"{file}: damaged: it is cut short: {_ADVICE}") from None
 
 

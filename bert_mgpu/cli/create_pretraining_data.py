@@ -22,7 +22,6 @@ bert_mgpu, 2 bad usage or data, 4 out of memory, 75 stopped by SIGTERM,
 from __future__ import annotations
 
 import os
-import pathlib
 import sys
 import time
 from collections.abc import Sequence
@@ -57,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _prepare(config: PreparationConfig) -> None:
     _check_flags(config)
     files = corpus.find_files(str(config.input_file), config.root_data_path, pipe=True)
-    _check_outputs(config.outputs, files)
+    _check_outputs(config, files)
     if config.dynamic_masking:
         for line in _remarks(config.given, config.objective):
             say(line)
@@ -103,11 +102,12 @@ def _check_flags(config: PreparationConfig) -> None:
     check_casing(config.given, config.do_lower_case, str(config.vocab_file))
 
 
-def _check_outputs(outputs: Sequence[pathlib.Path], files: Sequence[str]) -> None:
-    check_outputs(
-        [("output_file", str(output)) for output in outputs],
-        [("input_file", file) for file in files],
-    )
+def _check_outputs(config: PreparationConfig, files: Sequence[str]) -> None:
+    outputs = config.outputs
+    inputs = [("input_file", file) for file in files]
+    inputs += [("vocab_file", str(config.vocab_file))]
+    inputs += [("user_dict", config.user_dict)] if config.user_dict else []
+    check_outputs([("output_file", str(output)) for output in outputs], inputs)
     for output in outputs:
         try:
             output.parent.mkdir(parents=True, exist_ok=True)

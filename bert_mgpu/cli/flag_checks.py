@@ -129,7 +129,7 @@ def check_common_flags(config: RunConfig) -> None:
     """Raises UserError if flags clash, or output_dir or anything to do is missing."""
     check_needed(config, ["output_dir"], "the folder that the run writes to")
     files.check_literal(os.path.abspath(str(config.output_dir)))
-    if getattr(config, "predict_text", None) == "":
+    if "predict_text" in config.given and not getattr(config, "predict_text", None):
         raise UserError("--predict_text is empty: pass a text")
     asked = "do_train", "do_eval", "do_predict", "predict_text", *EXPORTS
     if not any(getattr(config, name, None) for name in asked):

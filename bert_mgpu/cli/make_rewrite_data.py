@@ -106,9 +106,7 @@ def _make(config: RewriteDataConfig) -> None:
 def _check(config: RewriteDataConfig) -> Negatives:
     """Checks the flags, before any reading; returns --negatives. Raises UserError."""
     check_needed(config, ["input_file", "output_dir"])
-    if not config.ad_column:
-        raise UserError("--ad_column is empty: pass a name or a number")
-    if not (config.delimiters or "").strip():
+    if not config.delimiters.strip():
         raise UserError("--delimiters is empty: pass the characters that end a segment")
     if "\t" in config.delimiters or "\n" in config.delimiters:
         raise UserError("--delimiters: a tab or line end: pass other characters")

@@ -124,6 +124,21 @@ def fail(error: RunError) -> int:
     return error.exit_code
 
 
+def explained(work: Callable[[], int], stopped: str) -> int:
+    """The exit code of a command without settings, whose errors become one line.
+
+    stopped: what Ctrl-C leaves.
+    """
+    try:
+        return work()
+    except RunError as error:
+        return fail(error)
+    except OSError as error:
+        return fail(unusable_path_error(error, None, ""))
+    except KeyboardInterrupt:
+        return fail(Interrupted(f"by Ctrl-C: {stopped}"))
+
+
 class OneLineParser(argparse.ArgumentParser):
     """The parser of commands without a flag table; it reports a mistake in one line."""
 

@@ -129,10 +129,16 @@ def _explain(
     return f"{shortened(str(error))} {_SEE_HELP}"
 
 
-def _check_follower(argv: Sequence[str], name: str, value: Any) -> None:
+def _check_follower(
+    argv: Sequence[str], name: str, value: Any, *, known: flags.FlagValues
+) -> None:
     """Raises UserError if the next flag was taken as the value of this one."""
-    names = f"-{name}", f"--{name}"
-    if str(value).startswith("--") and any(
+    names, text = (f"-{name}", f"--{name}"), str(value)
+    follower = text.removeprefix("-").partition("=")[0]
+    is_flag = text.startswith("--") or (
+        text.startswith("-") and {follower, follower.removeprefix("no")} & {*known}
+    )
+    if is_flag and any(
         part in names and after == value for part, after in itertools.pairwise(argv)
     ):
         shown = shortened(value)
@@ -198,7 +204,8 @@ def arguments(values: Mapping[str, Any]) -> list[str]:
 
 def _joined(argv: Sequence[str], table: type[FlagTable]) -> list[str]:
     """The command line with `--do_train true`, as people type it, as one argument."""
-    switches = {f"--{f.name}" for f in fields(table) if "bool" in str(f.type)}
+    names = [field.name for field in fields(table) if "bool" in str(field.type)]
+    switches = {f"{dashes}{name}" for name in names for dashes in ("-", "--")}
     parts = [*argv[:1]]
     for part in argv[1:]:
         if parts[-1] in switches and part.lower() in ("true", "false"):
@@ -223,8 +230,9 @@ def parse(
     for name in (arg.partition("=")[0] for arg in argv[1:]):
         if name.startswith("-") and len(name) > _LONGEST_NAME:  # absl recurses over it
             raise UserError(f"{shortened(name)}: there is no such flag {_SEE_HELP}")
+    argv = _joined(argv, table)
     try:
-        rest = values(_joined(argv, table))[1:]
+        rest = values(argv)[1:]
     except (flags.Error, ValueError) as error:  # ValueError: --noNAME=VALUE
         raise UserError(_explain(error, values, table)) from None
     if values.help or values.helpfull:
@@ -241,7 +249,7 @@ def parse(
     settings: dict[str, Any] = {}
     for field in fields(table):
         value = values[field.name].value
-        _check_follower(argv, field.name, value)
+        _check_follower(argv, field.name, value, known=values)
         _check(
             field.name,
             value,
@@ -249,6 +257,10 @@ def parse(
             maximum=field.metadata["maximum"],
         )
         # An empty value, such as that of an unset variable of a script, means none.
+        if value == "" and str(field.type) == "str":
+            raise UserError(
+                f"--{field.name} is empty: pass a value, or leave the flag out"
+            )
         settings[field.name] = None if value == "" else value
     given = frozenset(name for name in values if values[name].present)
     ignored = sorted(given & set(_TPU_FLAGS))

@@ -181,9 +181,15 @@ def replacing_folder(target: pathlib.Path) -> Iterator[pathlib.Path]:
         new = pathlib.Path(scratch, "new")
         new.mkdir()
         yield new
-        if target.exists():
-            target.rename(pathlib.Path(scratch, "old"))
-        new.rename(target)
+        old = pathlib.Path(scratch, "old")
+        try:
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+        except BaseException:  # a signal, too: the earlier folder stays
+            if old.exists() and not target.exists():
+                old.rename(target)
+            raise
 
 
 def _takes_files(folder: pathlib.Path) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import contextvars
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,6 +14,7 @@ from typing import TypeVar
 import tqdm
 
 from bert_mgpu.core import terminal
+from bert_mgpu.core.errors import UserError
 
 Item = TypeVar("Item")
 
@@ -20,6 +23,17 @@ NAMES = 14  # terminal columns for the names of facts
 _WARNING = "WARNING: "
 _quiet = contextvars.ContextVar("quiet", default=False)
 _last = contextvars.ContextVar("last", default="")  # the name of the last fact
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What cannot be encoded, as the escapes of JSON; the place after it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+_JSON_ESCAPES = "json_escapes"  # an error handler of codecs
+codecs.register_error(_JSON_ESCAPES, _escaped)
 
 
 @contextlib.contextmanager
@@ -98,18 +112,30 @@ def progress_bar(
 
 
 def print_stdout(text: str) -> int:
-    """Prints to standard output. Returns the exit code 0."""
-    write_stdout(f"{text}\n")
+    """Prints to standard output. Returns the exit code: 0, or that of a full disk."""
+    try:
+        write_stdout(f"{text}\n")
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
     return 0
 
 
 def write_stdout(text: str) -> bool:
-    """Writes to standard output at once. Returns whether anybody still reads it."""
+    """Writes to standard output at once. Returns whether anybody still reads it.
+
+    Characters that its encoding lacks are written as JSON has them. Raises UserError
+    where it cannot be written.
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    text = text.encode(encoding, _JSON_ESCAPES).decode(encoding)
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:  # --help | head
-        # Python flushes the rest at exit, and would complain about the closed pipe.
+    except OSError as error:
+        # Python flushes the rest at exit, and would complain once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # --help | head
+            raise UserError(f"cannot write standard output: {error.strerror}") from None
         return False
     return True

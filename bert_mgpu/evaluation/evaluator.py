@@ -60,6 +60,7 @@ class Evaluator:
         self._run_facts: dict[str, Any] = {}
         self._best: Evaluation | None = None
         self._evaluated: list[int] = []  # steps
+        self._searched_from = 0  # the step after which the best is looked for
         self._kept: tuple[int, Any] | None = None  # a step, and its scored rows
 
     def begin(
@@ -80,15 +81,19 @@ class Evaluator:
         group = self._group
         earlier: dict[str, Any] = {}
         if group.rank == 0:
-            rows = history.read(self._output_dir)
-            steps = [row["step"] for row in rows if row["set"] == MAIN]
+            best, rows = self._read_best(), history.read(self._output_dir)
+            rows = [r for r in rows if r["set"] == MAIN and r["step"] <= step]
+            defined = any(row.get(self._settings.metric) is not None for row in rows)
             earlier = {
-                "best": self._read_best(),
-                "steps": [evaluated for evaluated in steps if evaluated <= step],
+                "best": best,
+                "steps": [row["step"] for row in rows],
+                # Evaluations of another search do not count against the patience.
+                "searched_from": step if best is None and defined else 0,
             }
         earlier = collective.all_gather_json(group, earlier)[0]
         self._best = Evaluation(*earlier["best"]) if earlier["best"] else None
         self._evaluated = earlier["steps"]
+        self._searched_from = earlier["searched_from"]
         if group.rank == 0:
             recorder.open_continued(self._history, step).close()
 
@@ -119,7 +124,8 @@ class Evaluator:
     def stop_reason(self) -> str | None:
         """The reason for early stopping; None while the training goes on."""
         patience, best = self._settings.patience, self._best
-        since = sum(step > (best.step if best else 0) for step in self._evaluated)
+        first = best.step if best else self._searched_from
+        since = sum(step > first for step in self._evaluated)
         if not patience or since < patience:
             return None
         found = f"no {self._settings.metric}"
@@ -168,13 +174,13 @@ class Evaluator:
             lines.append({"step": step, "set": name, **scores, "seconds": seconds})
         self._evaluated.append(step)
         if self._group.rank == 0:
+            if better:  # first: what the history has is not evaluated again
+                self._keep(towers)
             with self._history.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
             for row in lines:
                 self._events.add(row["set"], row)
             self._events.flush()
-            if better:
-                self._keep(towers)
         if reason := self.stop_reason:
             say(f"step {step}: {reason}")
         return self.stop_reason is not None

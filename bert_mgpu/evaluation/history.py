@@ -39,8 +39,8 @@ def best_of_main(
 ) -> Evaluation | None:
     """The best score of MAIN by a metric; None if a run has none.
 
-    After a rollback it may be missing in evaluations.jsonl, which goes on from an
-    earlier step, but its weights are still in best/.
+    That is the one of best/, if it was chosen by this metric: evaluations.jsonl may
+    lack it after a rollback, and may hold scores of an earlier dev set.
     """
     known = of_main(output_dir, metric)
     if not known:
@@ -48,7 +48,7 @@ def best_of_main(
     try:
         kept = files.read_json(output_dir / run_files.BEST / run_files.BEST_EVALUATION)
         if kept["metric"] == metric:
-            known.append(Evaluation(int(kept["step"]), float(kept["value"])))
+            return Evaluation(int(kept["step"]), float(kept["value"]))
     except (UserError, ValueError, KeyError, TypeError, OverflowError):
         pass  # none, or not ours
     choose = min if lower_is_better else max

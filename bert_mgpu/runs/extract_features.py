@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from bert_mgpu.checkpoints import initial_weights, pretrained
+from bert_mgpu.checkpoints import initial_weights, pretrained, vocab_growth
 from bert_mgpu.checkpoints.pretrained import Pretrained
 from bert_mgpu.config.features import TOKENS, FeaturesConfig
 from bert_mgpu.core import log, text_files
@@ -108,6 +108,8 @@ def stored_params(
     params = initial_weights.first_weights(
         specs, absent, path, say=weights_fact, model=model
     )
+    for name in params.keys() & {*vocab_growth.TABLES}:
+        params[name] = np.nan_to_num(params[name])  # rows that no token has
     return {n: value for n, value in params.items() if value is not absent[n]}
 
 

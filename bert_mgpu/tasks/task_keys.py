@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+from bert_mgpu.checkpoints import run_folder
 from bert_mgpu.config import tagging
 from bert_mgpu.config.base import FlagTable
 from bert_mgpu.core import text_files
@@ -174,8 +175,8 @@ def checked(
         raise UserError(f"{origin('labels')} must be a list of strings, not empty")
     if 0 < len(labels) < types[task_type].fewest_labels:
         raise UserError(f"{origin('labels')} has one label: give two or more")
-    if any("\n" in label or "\r" in label for label in labels):
-        raise UserError(f"{origin('labels')}: a label contains a line break")
+    for fault in filter(None, map(run_folder.fault_of_label, labels)):
+        raise UserError(f"{origin('labels')}: a label {fault}")
     if outer := [label for label in labels if label != label.strip()]:
         raise UserError(
             f"{origin('labels')}: {outer[0]!r} has blanks around it, which no row's"

@@ -285,6 +285,8 @@ def test_tokens_that_only_tokenizer_json_has_are_told(tmp_path):
     """A text that has them is cut in other places than by its own tokenizer."""
     file, known = str(tmp_path / "vocab.txt"), ["[PAD]", "sun"]
     assert huggingface_read.ignored_tokens(file, known) == []
+    (tmp_path / "tokenizer.json").write_text('{"added_tokens": 5}')
+    assert huggingface_read.ignored_tokens(file, known) == []
     added = [{"id": 0, "content": "[PAD]"}, {"id": 9, "content": "[E1]"}]
     for tokens, said in ((added[:1], []), (added, ["[E1]"])):
         text = json.dumps({"added_tokens": tokens})

@@ -250,20 +250,28 @@ def test_other_sizes_are_refused_as_ever(setting, tokens, rows):
         setting.start(tokens, rows)
 
 
-def test_what_is_only_used_grows_too(setting):
-    """Else a new word would have the vector of [unused1], or of nothing."""
+@pytest.mark.parametrize("unused", [0, 6])
+def test_what_is_only_used_grows_too(setting, unused):
+    """Else a new word would have the vector of [unused1], or of nothing.
+
+    unused: rows that no token has, which padding the vocabulary's size leaves.
+    """
     tokens = [*OLD, "pubg"]
     wanted, _, _ = setting.start(tokens)
     path = setting.root / "model" / "bert_model.ckpt"
     found = resume.trained_state(
         FinetuneConfig(init_checkpoint=str(path)),
-        setting.specs(len(tokens)),
+        setting.specs(len(tokens) + unused),
         {},
         output_dir=setting.root,
         model=setting.model(tokens),
     )
     for name, value in wanted.items():
-        np.testing.assert_array_equal(found.params[name], value)
+        rows = len(value) if name in vocab_growth.TABLES else None
+        np.testing.assert_array_equal(found.params[name][:rows], value)
+        if rows:
+            assert found.params[name][rows:].shape[0] == unused
+            assert not found.params[name][rows:].any()
 
 
 def test_an_earlier_vocabulary_loses_no_words(setting):

@@ -171,6 +171,26 @@ def test_a_reader_that_leaves_early():
     assert (shown.returncode, err) == (0, b"")
 
 
+def test_a_full_disk_is_told_in_one_line():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "bert_mgpu", "doctor", "--help"]
+        for words in (command[:4], [*command[:3], "--help"]):
+            done = subprocess.run(
+                words, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True
+            )
+            told = "error: cannot write standard output: No space left on device\n"
+            assert (done.returncode, done.stderr) == (2, told)
+
+
+def test_ctrl_c_is_told_in_one_line(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(environment, "probe", interrupted)
+    assert environment.main([]) == 130
+    assert capsys.readouterr().err == "stopped: by Ctrl-C: start it again\n"
+
+
 def test_it_imports_neither_tensorflow_nor_horovod():
     code = (
         "import sys\nfrom bert_mgpu.cli.doctor import environment, horovod_build\n"

@@ -151,6 +151,11 @@ def test_an_empty_value_is_no_value():
     assert settings.given == {"init_checkpoint", "output_dir"}
 
 
+def test_a_value_may_begin_with_one_dash_that_is_no_flag():
+    settings = parse("--predict_text", "-5 degrees", "-do_train", "true")[0]
+    assert settings.predict_text == "-5 degrees" and settings.do_train
+
+
 @pytest.mark.parametrize("text", ["-- he said", "--do_train", "-", "--"])
 def test_a_value_behind_an_equals_sign_may_begin_with_dashes(text):
     args = [f"--predict_text={text}", "--output_dir=out"]
@@ -166,6 +171,9 @@ def test_a_value_behind_an_equals_sign_may_begin_with_dashes(text):
         (["--n_gpus", "--do_train"], "--n_gpus=--do_train: pass a whole number"),
         (["--output_dir", "--do_train"], "--output_dir has no value"),
         (["-output_dir", "--do_train"], "--output_dir has no value"),
+        (["--output_dir", "--do_train", "true"], "--output_dir has no value"),
+        (["--output_dir", "-do_train=true"], "--output_dir has no value"),
+        (["--output_dir", "-nodo_train"], "--output_dir has no value"),
         (["--predict_text", "-- he"], "follows: write --predict_text=VALUE"),
         (["--do_train", "maybe"], "'maybe' is not a flag: write --NAME=VALUE"),
         (["--n_gpus=2", "true"], "'true' is not a flag"),

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import pathlib
 import resource
 
 import pytest
@@ -57,6 +58,24 @@ def test_a_fault_while_it_writes_leaves_the_old_file(target):
     with pytest.raises(KeyboardInterrupt):
         files.write_bytes(target, parts())
     assert target.read_text() == "old" and names(target.parent) == ["target"]
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), OSError("no memory")])
+def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch, fault):
+    """A signal comes, or a rename fails, when the old folder has gone aside."""
+    target, rename = tmp_path / "target", pathlib.Path.rename
+    target.mkdir()
+    (target / "old").write_text("old")
+
+    def renamed(path, other):
+        if path.name == "new":
+            raise fault
+        return rename(path, other)
+
+    monkeypatch.setattr(pathlib.Path, "rename", renamed)
+    with pytest.raises(type(fault)), files.replacing_folder(target) as new:
+        (new / "new").write_text("new")
+    assert names(tmp_path) == ["target"] and names(target) == ["old"]
 
 
 def test_two_that_write_one_file_do_not_write_into_each_other(target):

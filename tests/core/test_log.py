@@ -1,6 +1,7 @@
 """What a user reads: facts in two columns, whole words, colours on a terminal alone."""
 
 import io
+import json
 
 import pytest
 
@@ -37,6 +38,15 @@ def test_a_label_commands_no_terminal(screen):
     log.fact("baseline", "\x07")
     shown = "always x\\u001b[31m\ntwo\nlines\tof \\u202etext\n      baseline  \\u0007\n"
     assert stream.getvalue() == shown
+
+
+def test_characters_that_standard_output_lacks_are_escaped(monkeypatch):
+    """As JSON has them: each line of a stream is JSON, in any encoding."""
+    raw = io.BytesIO()
+    monkeypatch.setattr(log.sys, "stdout", io.TextIOWrapper(raw, "gbk"))
+    assert log.write_stdout('"好 😀"\n')
+    assert raw.getvalue() == '"好 \\ud83d\\ude00"\n'.encode("gbk")
+    assert json.loads(raw.getvalue().decode("gbk")) == "好 😀"
 
 
 def test_facts_stand_in_two_columns(screen):
@@ -125,8 +135,9 @@ def test_horovodrun_writes_before_each_line(screen, monkeypatch):
     monkeypatch.setenv("HOROVOD_RANK", "0")
     stream = screen(60)
     log.say("a word " * 30)
-    for line in stream.getvalue().splitlines():
-        assert len(f"[0]<stderr>:{line}") <= 60
+    lines = stream.getvalue().splitlines()
+    assert " ".join(" ".join(lines).split()) == " ".join(["a word"] * 30)
+    assert max(len(f"[0]<stderr>:{line}") for line in lines) in range(50, 61)
 
 
 def test_a_bar_knows_its_end(screen):

@@ -107,7 +107,9 @@ def test_layers_and_the_head_learn_at_their_own_rates(two_layers, tmp_path, insi
     assert moved("output_bias") / moved(layers[1]) == pytest.approx(20, rel=0.02)
 
 
-@pytest.mark.parametrize(("recompute", "layers"), [("none", 0), ("block", 2)])
+@pytest.mark.parametrize(
+    ("recompute", "layers"), [("none", 0), ("attention", 2), ("block", 2)]
+)
 def test_recompute_is_done(
     two_layers, tmp_path, inside, monkeypatch, recompute, layers
 ):

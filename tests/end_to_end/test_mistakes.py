@@ -35,6 +35,7 @@ BAD_FLAGS = [
     ({"task_name": "mprc"}, "--task_name=mprc is not built in: did you mean mrpc?"),
     ({"task_name": "a\nb"}, "--task_name=a b is not built in"),
     ({"do_train": None}, "nothing to do: pass --do_train=true"),
+    ({"predict_text": ""}, "--predict_text is empty: pass a text"),
     ({"data_dir": "/nowhere"}, "--data_dir=/nowhere: no such folder"),
     ({"data_dir": __file__}, f"--data_dir={__file__}: a file: pass the folder"),
     ({"max_seq_length": 513}, "--max_seq_length=513: ", "64 positions", "most 64"),

@@ -179,10 +179,12 @@ def test_needs_a_training(work, expect_refused, flags):
     expect_refused(work, "--plan", "--do_train=true", plan=True, **flags)
 
 
-def job_of(**flags):
-    """A job of 4 layers x 64 on the CPU, without data."""
+SMALL = BertConfig(1000, 64, 4, num_attention_heads=4, intermediate_size=256)
+
+
+def job_of(config=SMALL, **flags):
+    """A job on the CPU, without data."""
     run = FinetuneConfig(**{"max_seq_length": 128, "train_batch_size": 8, **flags})
-    config = BertConfig(1000, 64, 4, num_attention_heads=4, intermediate_size=256)
     task = Classification(
         "x", config, ["a", "b"], max_seq_length=128, recompute=run.recompute
     )
@@ -216,6 +218,22 @@ def test_memory_follows_from_what_is_held():
     frozen = need(freeze_layers="embeddings,0-3")
     assert frozen["weights"] == 4 * values
     assert frozen["slots"] == 2 * frozen["gradients"] < 0.1 * plain["slots"]
+
+
+@pytest.mark.parametrize(
+    ("layers", "hidden", "rows", "recompute", "peak"),
+    [(4, 256, 32, "none", 2759), (12, 384, 8, "none", 5010)]
+    + [(12, 384, 32, "block", 4697)],
+)
+def test_memory_is_near_measured_peaks(layers, hidden, rows, recompute, peak):
+    """MB above weights and slots, rows of 512 tokens: "plan" in speed.json."""
+    heads, inner = max(4, layers), 4 * hidden
+    sizes = {"num_attention_heads": heads, "intermediate_size": inner}
+    config = BertConfig(21128, hidden, layers, **sizes)
+    flags = {"max_seq_length": 512, "recompute": recompute}
+    parts = memory.by_part(job_of(config, **flags), rows, 512)
+    steps = sum(parts.values()) - parts["weights"] - parts["slots"]
+    assert steps / 2**20 == pytest.approx(peak, rel=0.1)
 
 
 def test_memory_follows_from_the_batch():
@@ -280,13 +298,14 @@ def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
     batch = {"input_ids": np.zeros((1, 8, 128), np.int32)}
     towers = types.SimpleNamespace(devices=["CPU:0"])
 
-    def told(job):
+    def told(job, ratio=1.0):
         return " ".join(
-            plan_lib._time(job, towers, [batch], steps=2000, ratio=1.0, shapes=1)
+            plan_lib._time(job, towers, [batch], steps=2000, ratio=ratio, shapes=1)
         )
 
     text = told(job_of())
     assert "about 33.3 hours for 2000 steps of 60.00 s" in text
+    assert "about 8.3 hours for 2000 steps of 15.00 s" in told(job_of(), ratio=0.25)
     assert "--freeze_layers=embeddings,0-1" in text
     assert "4 layers x 256" not in text  # this one is smaller
     base = job_of()

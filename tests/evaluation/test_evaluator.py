@@ -97,7 +97,7 @@ def test_a_resumed_run_knows_its_best_and_what_it_evaluated(make):
     [
         ((4, 0.75, "f1"), "f1", (4, 0.75)),
         ((12, 0.9, "f1"), "f1", (12, 0.9)),  # found before a rollback to step 8
-        ((12, 0.4, "f1"), "f1", (4, 0.5)),
+        ((12, 0.4, "f1"), "f1", (12, 0.4)),  # of another dev set
         ((12, 0.9, "accuracy"), "f1", (4, 0.5)),
         (None, "f1", (4, 0.5)),
         (None, "accuracy", None),
@@ -120,6 +120,35 @@ def test_the_best_of_another_run_is_no_bar(make, capsys):
     assert told in " ".join(capsys.readouterr().err.split())
     make(8, best=(4, 0.75))
     assert told not in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("metric", "best", "stops"),
+    [
+        ("f1", None, False),  # best/ was moved, or not whole when the run was killed
+        ("f1", {"best": (4, 0.75), "of": "another"}, False),
+        ("auc", None, True),  # not defined in any of the evaluations
+    ],
+)
+def test_a_search_that_starts_afresh_has_its_patience(make, metric, best, stops):
+    resumed = make(12, HISTORY, metric=metric, patience=2, **(best or {}))
+    assert bool(resumed.stop_reason) == stops
+    resumed._evaluated += [16, 20]
+    assert resumed.stop_reason
+
+
+def test_best_weights_are_kept_before_the_history_has_them(make, monkeypatch, tmp_path):
+    """A run that is killed while it keeps them evaluates that step again."""
+    made = make(sets=["dev"])
+
+    def killed(towers):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(made, "_keep", killed)
+    monkeypatch.setattr(made, "_scores", lambda *_, **__: (None, {"f1": 0.9}))
+    with pytest.raises(KeyboardInterrupt):
+        made.evaluate_after(4, None)
+    assert not (tmp_path / "evaluations.jsonl").read_text()
 
 
 def test_best_json_without_its_weights_is_none(make, tmp_path):

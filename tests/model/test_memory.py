@@ -32,4 +32,8 @@ def test_frozen_layers_keep_nothing():
 
 def test_attention_grows_with_the_square_of_the_length():
     assert activations(rows=16) == 2 * activations()
-    assert activations(rows=4, length=256) > activations()
+    hidden, square = 4 * 8 * 128 * 768, 4 * 8 * 12 * 128**2  # bytes of a u and a v
+    several = activations(rows=8, length=256) - 2 * activations()
+    per_layer = 1.65 * 11 + 4.5  # of v; only those of u are twice as many
+    assert several == pytest.approx(2 * per_layer * square)
+    assert activations() == pytest.approx(11 * 21 * hidden + per_layer * square)

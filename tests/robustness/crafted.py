@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import tensor_bundle_pb2
 MAGIC = bytes.fromhex("57fb808b247547db")
 
 
-def _varint(number):
+def varint(number):
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -24,7 +24,7 @@ def _block(entries, packed=0):
     body, starts = b"", []
     for key, value in entries:
         starts.append(len(body))
-        body += _varint(0) + _varint(len(key)) + _varint(len(value)) + key + value
+        body += varint(0) + varint(len(key)) + varint(len(value)) + key + value
     starts = starts or [0]
     body += struct.pack(f"<{len(starts) + 1}I", *starts, len(starts))
     body += bytes([packed])
@@ -37,7 +37,7 @@ def table(entries, packed=0):
     block, empty = _block(entries, packed), _block([])
 
     def handle(offset, content):
-        return _varint(offset) + _varint(len(content) - 5)
+        return varint(offset) + varint(len(content) - 5)
 
     last = _block([(b"\xff", handle(0, block))])
     place = len(block) + len(empty)

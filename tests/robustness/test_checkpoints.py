@@ -92,6 +92,14 @@ def test_a_file_that_breaks_off(pair, suffix, keep):
     assert_the_one_before(pair)
 
 
+def test_an_index_with_a_place_beyond_every_file(pair):
+    path = pair / f"model.ckpt-2{INDEX}"
+    far = crafted.varint(1 << 63) + crafted.varint(1)
+    footer = (2 * far).ljust(40, b"\0") + crafted.MAGIC
+    path.write_bytes(path.read_bytes()[:-48] + footer)
+    assert_the_one_before(pair)
+
+
 def swap(folder, suffix):
     shutil.copy(folder / f"model.ckpt-1{suffix}", folder / f"model.ckpt-2{suffix}")
 

@@ -263,9 +263,13 @@ def main(given: Sequence[str]) -> int:
         " and compare the results",
     )
     args = parser.parse_args(given)
-    if args.selftest:
-        from bert_mgpu.cli.doctor import selftest
 
-        return selftest.main()
-    report = lines(probe(), terminal.narrow(sys.stdout))
-    return log.print_stdout("\n".join(report))
+    def work() -> int:
+        if args.selftest:
+            from bert_mgpu.cli.doctor import selftest
+
+            return selftest.main()
+        report = lines(probe(), terminal.narrow(sys.stdout))
+        return log.print_stdout("\n".join(report))
+
+    return script.explained(work, "start it again")

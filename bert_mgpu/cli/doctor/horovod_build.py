@@ -27,7 +27,7 @@ from bert_mgpu.cli import script
 from bert_mgpu.cli.doctor import horovod_probe
 from bert_mgpu.cli.doctor.horovod_probe import VERSION, Environ
 from bert_mgpu.core import extras
-from bert_mgpu.core.errors import Interrupted, RunError, UserError
+from bert_mgpu.core.errors import RunError, UserError
 from bert_mgpu.core.log import print_stdout
 
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
@@ -287,11 +287,4 @@ def main(argv: Sequence[str]) -> int:
         "--force", action="store_true", help="build it even if it works already"
     )
     options = parser.parse_args(argv)
-    try:
-        return run(options.force)
-    except RunError as error:
-        return script.fail(error)
-    except OSError as error:
-        return script.fail(UserError(f"{error.filename}: {error.strerror}"))
-    except KeyboardInterrupt:
-        return script.fail(Interrupted("by Ctrl-C: start it again"))
+    return script.explained(lambda: run(options.force), "start it again")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from bert_mgpu.checkpoints import run_folder
 from bert_mgpu.tasks.classification.builtin import MULTI, REGRESSION
 from bert_mgpu.tasks.files import Columns, TaskFiles
 from bert_mgpu.tasks.reader import one_value
@@ -41,8 +42,8 @@ def number(cell: str) -> float:
 def _known(task: TaskFiles, columns: Columns, cell: str) -> str | None:
     cell = columns.clean_label(cell)
     label = columns.relabel.get(cell, cell)
-    if label is not None and ("\n" in label or "\r" in label):
-        raise ValueError(f"label {label[:40]!r} contains a line break")
+    if label is not None and (fault := run_folder.fault_of_label(label)):
+        raise ValueError(f"label {label[:40]!r} {fault}")
     if label is None or label in task.known_labels or not task.labels:
         return label
     known = list(dict.fromkeys([*columns.relabel, *task.labels]))

@@ -51,6 +51,8 @@ FLAGS = [
     ),
     ({"encoding": "utf-7"}, "--encoding=utf-7: pass one of"),
     ({"delimiters": ""}, "--delimiters is empty"),
+    ({"delimiters": " "}, "--delimiters is empty"),
+    ({"negatives": ""}, "--negatives is empty: pass a value, or leave the flag out"),
     ({"delimiters": "\t"}, "--delimiters"),
     ({"delimiters": ";"}, "no ad gives a row: 3 with fewer than two segments"),
     ({"min_segment": 3}, "no ad gives a row: 3 with no segment"),

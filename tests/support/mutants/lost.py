@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.support.mutants.mutant import Mutant
 
+_EVALUATOR = "evaluation/test_evaluator.py"
+
 # fmt: off
 MUTANTS: list[Mutant] = [
     Mutant("a tensor of the cache is read whole", "data/cache.py",
@@ -41,4 +43,48 @@ MUTANTS: list[Mutant] = [
     Mutant("a CoNLL line may be wider than the first", "data/conll.py",
            "if width is not None and len(row) != width:", "if False:",
            "data/test_conll.py every_line"),
+    Mutant("evaluations by another metric use up the patience", "evaluation/evaluator.py",
+           '"searched_from": step if best is None and defined else 0', '"searched_from": 0',
+           f"{_EVALUATOR} afresh"),
+    Mutant("a metric that is never defined has endless patience", "evaluation/evaluator.py",
+           '"searched_from": step if best is None and defined else 0',
+           '"searched_from": step if best is None else 0', f"{_EVALUATOR} afresh"),
+    Mutant("the history has what best/ lacks", "evaluation/evaluator.py",
+           "            if better:  # first: what the history has is not evaluated again\n"
+           "                self._keep(towers)\n",
+           "", f"{_EVALUATOR} kept_before"),
+    Mutant("the best score is one of another dev set", "evaluation/history.py",
+           'return Evaluation(int(kept["step"]), float(kept["value"]))',
+           'known.append(Evaluation(int(kept["step"]), float(kept["value"])))',
+           f"{_EVALUATOR} after_a_rollback"),
+    Mutant("--do_train true is the value of the flag before it", "config/parsing.py",
+           "    argv = _joined(argv, table)\n    try:\n        rest = values(argv)[1:]\n",
+           "    try:\n        rest = values(_joined(argv, table))[1:]\n",
+           "config/test_parsing.py bad_command"),
+    Mutant("a flag with one dash is the value of the one before it", "config/parsing.py",
+           'text.startswith("-") and {', "False and {", "config/test_parsing.py bad_command"),
+    Mutant("an empty value takes the place of a default", "config/parsing.py",
+           'if value == "" and str(field.type) == "str":', "if False:",
+           "data_prep/rewriting/test_rewrite_mistakes.py"),
+    Mutant("a stream's line is no JSON in another encoding", "core/log.py",
+           "text.encode(encoding, _JSON_ESCAPES)", 'text.encode(encoding, "backslashreplace")',
+           "core/test_log.py lacks_are_escaped"),
+    Mutant("a signal takes the folder that is replaced", "core/files.py",
+           "if old.exists() and not target.exists():", "if False:",
+           "core/test_files.py cannot_be_replaced"),
+    Mutant("records replace their vocabulary", "cli/create_pretraining_data.py",
+           'inputs += [("vocab_file", str(config.vocab_file))]', "inputs += []",
+           "data_prep/test_mistaken_texts.py"),
+    Mutant("rows that no token has are a diverged training", "checkpoints/initial_weights.py",
+           "values = growth.apply(values, random_weights)",
+           "values = _as_float32(path, growth.apply(values, random_weights))",
+           "checkpoints/test_vocab_growth.py only_used"),
+    Mutant("a run with cached rows is Hugging Face's", "checkpoints/pretrained.py",
+           "return there and not any(folder.glob(googles))", "return there",
+           "checkpoints/test_pretrained.py known_by_their_files"),
+    Mutant("a label with NUL is learnt", "checkpoints/run_folder.py",
+           'if "\\0" in label:', "if False:", "tasks/classification/test_reader.py"),
+    Mutant("an index with a far place ends a resume", "checkpoints/tensor_bundle.py",
+           "(IndexError, OverflowError, struct.error)", "(IndexError, struct.error)",
+           "robustness/test_checkpoints.py beyond_every_file"),
 ]

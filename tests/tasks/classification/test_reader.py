@@ -22,8 +22,13 @@ def test_one_label_is_one_of_the_tasks():
 
 def test_every_label_is_taken_where_none_is_known():
     assert read("anything", labels=()) == "anything"
-    with pytest.raises(ValueError, match="contains a line break"):
-        read("a\nb", labels=())
+    for label, fault in (
+        ("a\nb", "contains a line break"),
+        ("a\0", "contains a NUL"),
+        ("\ufeffa", "begins with a byte order mark"),
+    ):
+        with pytest.raises(ValueError, match=fault):
+            read(label, labels=())
 
 
 def test_labels_have_other_names_in_a_file_or_leave_the_row_out():
