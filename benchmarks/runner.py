@@ -68,10 +68,14 @@ def mean_and_error(values: Sequence[float], digits: int) -> str:
     return f"{mean} ± {error:.{digits}f}"
 
 
-def call(script: str, flags: Mapping[str, Any]) -> None:
-    """Runs a script of the repository, and ends with its exit code if that is not 0."""
+def call(script: str | Sequence[str], flags: Mapping[str, Any]) -> None:
+    """Runs a script of the repository, and ends with its exit code if that is not 0.
+
+    script: or the arguments of Python instead.
+    """
     given = [f"--{name}={value}" for name, value in flags.items()]
-    code = subprocess.run([sys.executable, ROOT / script, *given]).returncode
+    program = [ROOT / script] if isinstance(script, str) else script
+    code = subprocess.run([sys.executable, *program, *given], cwd=ROOT).returncode
     if code:  # its own message says why
         sys.exit(code)
 

@@ -197,12 +197,16 @@ def theirs(
     return right / len(scored), steps
 
 
-def ours(row: Row, folder: pathlib.Path) -> tuple[float, int]:
-    """Runs run_classifier_mgpu.py; the accuracy, and the number of steps."""
+def ours(
+    row: Row,
+    folder: pathlib.Path,
+    script: str | Sequence[str] = "run_classifier_mgpu.py",
+) -> tuple[float, int]:
+    """Runs a script; the accuracy, and the number of steps."""
     output = WORK / "runs" / runner.name_of(row).replace("/", "_")
     shutil.rmtree(output, ignore_errors=True)
     flags = flags_of(row) | {"init_checkpoint": folder, "output_dir": output}
-    runner.call("run_classifier_mgpu.py", flags)
+    runner.call(script, flags)
     scores = runner.scores(output)
     shutil.rmtree(output)
     return scores["eval_accuracy"], int(scores["global_step"])

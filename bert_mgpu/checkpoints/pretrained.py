@@ -72,10 +72,10 @@ def is_hugging_face(path: str) -> bool:
     folder = pathlib.Path(path)
     if not folder.is_dir():
         return folder.suffix in _HUGGING_FACE_FILES
-    tensors = any(folder.glob("*.safetensors*"))  # or a run's cached rows
-    googles = f"{run_files.CHECKPOINT}-*.index" if tensors else "*.index"
-    there = tensors or (folder / "config.json").is_file()
-    return there and not any(folder.glob(googles))
+    # Other names are of cached rows, see --cache_dir.
+    return any(folder.glob("model*.safetensors*")) or (
+        (folder / "config.json").is_file() and not any(folder.glob("*.index"))
+    )
 
 
 def _missing(flag: str, name: str) -> UserError:

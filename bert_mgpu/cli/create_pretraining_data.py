@@ -85,6 +85,8 @@ def _check_flags(config: PreparationConfig) -> None:
         )
     if "slice_name" in config.given and not config.root_data_path:
         raise UserError("--slice_name does nothing without --root_data_path: pass both")
+    if config.root_data_path and not config.slice_name:
+        raise UserError("--slice_name is empty: pass a name, or leave the flag out")
     if "short_seq_prob" in config.given and config.objective in ("mlm", "infill"):
         raise UserError(
             f"--short_seq_prob: --objective={config.objective} makes each line a row:"
@@ -105,8 +107,8 @@ def _check_flags(config: PreparationConfig) -> None:
 def _check_outputs(config: PreparationConfig, files: Sequence[str]) -> None:
     outputs = config.outputs
     inputs = [("input_file", file) for file in files]
-    inputs += [("vocab_file", str(config.vocab_file))]
-    inputs += [("user_dict", config.user_dict)] if config.user_dict else []
+    for flag in ("vocab_file", "user_dict"):
+        inputs += [(flag, path)] if (path := getattr(config, flag)) else []
     check_outputs([("output_file", str(output)) for output in outputs], inputs)
     for output in outputs:
         try:

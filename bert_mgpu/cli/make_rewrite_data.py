@@ -106,7 +106,9 @@ def _make(config: RewriteDataConfig) -> None:
 def _check(config: RewriteDataConfig) -> Negatives:
     """Checks the flags, before any reading; returns --negatives. Raises UserError."""
     check_needed(config, ["input_file", "output_dir"])
-    if not config.delimiters.strip():
+    if not config.ad_column:
+        raise UserError("--ad_column is empty: pass a name or a number")
+    if not (config.delimiters or "").strip():
         raise UserError("--delimiters is empty: pass the characters that end a segment")
     if "\t" in config.delimiters or "\n" in config.delimiters:
         raise UserError("--delimiters: a tab or line end: pass other characters")
@@ -115,10 +117,11 @@ def _check(config: RewriteDataConfig) -> Negatives:
             f"--max_segment={config.max_segment}: --min_segment={config.min_segment}"
             " is more: pass a higher one"
         )
-    match = re.fullmatch(rf"({'|'.join(KINDS)}):([1-9][0-9]{{0,3}})", config.negatives)
+    negatives = config.negatives or ""
+    match = re.fullmatch(rf"({'|'.join(KINDS)}):([1-9][0-9]{{0,3}})", negatives)
     if not match or int(match[2]) > _MOST_NEGATIVES:
         raise UserError(
-            f"--negatives={config.negatives}: pass {':N, '.join(KINDS)}:N with N from"
+            f"--negatives={negatives}: pass {':N, '.join(KINDS)}:N with N from"
             f" 1 to {_MOST_NEGATIVES}"
         )
     if config.candidates is not None:

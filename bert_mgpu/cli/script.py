@@ -134,6 +134,9 @@ def explained(work: Callable[[], int], stopped: str) -> int:
     except RunError as error:
         return fail(error)
     except OSError as error:
+        if error.errno in _DISK_ERRORS:
+            name = error.filename or "cannot write"
+            return fail(UserError(f"{name}: {error.strerror}: free some space"))
         return fail(unusable_path_error(error, None, ""))
     except KeyboardInterrupt:
         return fail(Interrupted(f"by Ctrl-C: {stopped}"))
@@ -144,6 +147,10 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         sys.exit(fail(UserError(f"{message} (see {self.prog} --help)")))
+
+    def print_help(self, file: Any = None) -> None:
+        if code := print_stdout(self.format_help().rstrip()):
+            sys.exit(code)
 
 
 def explain(

@@ -257,10 +257,6 @@ def parse(
             maximum=field.metadata["maximum"],
         )
         # An empty value, such as that of an unset variable of a script, means none.
-        if value == "" and str(field.type) == "str":
-            raise UserError(
-                f"--{field.name} is empty: pass a value, or leave the flag out"
-            )
         settings[field.name] = None if value == "" else value
     given = frozenset(name for name in values if values[name].present)
     ignored = sorted(given & set(_TPU_FLAGS))

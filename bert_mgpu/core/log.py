@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import contextvars
 import json
@@ -23,17 +22,6 @@ NAMES = 14  # terminal columns for the names of facts
 _WARNING = "WARNING: "
 _quiet = contextvars.ContextVar("quiet", default=False)
 _last = contextvars.ContextVar("last", default="")  # the name of the last fact
-
-
-def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """What cannot be encoded, as the escapes of JSON; the place after it."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
-
-
-_JSON_ESCAPES = "json_escapes"  # an error handler of codecs
-codecs.register_error(_JSON_ESCAPES, _escaped)
 
 
 @contextlib.contextmanager
@@ -111,14 +99,33 @@ def progress_bar(
     )
 
 
+def show(text: str) -> None:
+    """Prints to standard output. Raises UserError where it cannot be written."""
+    write_stdout(f"{text}\n")
+
+
 def print_stdout(text: str) -> int:
     """Prints to standard output. Returns the exit code: 0, or that of a full disk."""
     try:
-        write_stdout(f"{text}\n")
+        show(text)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def _escaped(text: str, encoding: str) -> str:
+    """The text with JSON's escapes for the characters that an encoding changes."""
+
+    def is_kept(part: str) -> bool:
+        try:
+            return part.encode(encoding).decode(encoding) == part
+        except UnicodeError:
+            return False
+
+    if is_kept(text):
+        return text
+    return "".join(one if is_kept(one) else json.dumps(one)[1:-1] for one in text)
 
 
 def write_stdout(text: str) -> bool:
@@ -127,10 +134,9 @@ def write_stdout(text: str) -> bool:
     Characters that its encoding lacks are written as JSON has them. Raises UserError
     where it cannot be written.
     """
-    encoding = sys.stdout.encoding or "utf-8"
-    text = text.encode(encoding, _JSON_ESCAPES).decode(encoding)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(_escaped(text, encoding))
         sys.stdout.flush()
     except OSError as error:
         # Python flushes the rest at exit, and would complain once more.

@@ -83,12 +83,10 @@ class Evaluator:
         if group.rank == 0:
             best, rows = self._read_best(), history.read(self._output_dir)
             rows = [r for r in rows if r["set"] == MAIN and r["step"] <= step]
-            defined = any(row.get(self._settings.metric) is not None for row in rows)
             earlier = {
                 "best": best,
                 "steps": [row["step"] for row in rows],
-                # Evaluations of another search do not count against the patience.
-                "searched_from": step if best is None and defined else 0,
+                "searched_from": 0 if best else self._first_step(rows, step),
             }
         earlier = collective.all_gather_json(group, earlier)[0]
         self._best = Evaluation(*earlier["best"]) if earlier["best"] else None
@@ -120,6 +118,23 @@ class Evaluator:
         whole = train_state.saved_steps(self._folder) == [best.step]
         return best if comparable and whole else None
 
+    def _first_step(self, rows: Sequence[Mapping[str, Any]], step: int) -> int:
+        """The step after which evaluations count against the patience.
+
+        rows: of MAIN, until `step`. Those of another search do not count; without
+        best/, which may have been moved, those after the best one do.
+        """
+        metric = self._settings.metric
+        defined = [row for row in rows if row.get(metric) is not None]
+        values = {row["step"]: float(row[metric]) for row in defined}
+        values = {key: value for key, value in values.items() if value == value}
+        if not values:  # nor has it been NaN alone
+            return 0
+        if (self._folder / run_files.BEST_EVALUATION).exists():
+            return step
+        lower = metric in self._task.lower_is_better
+        return (min if lower else max)(values, key=values.__getitem__)
+
     @property
     def stop_reason(self) -> str | None:
         """The reason for early stopping; None while the training goes on."""
@@ -128,7 +143,7 @@ class Evaluator:
         since = sum(step > first for step in self._evaluated)
         if not patience or since < patience:
             return None
-        found = f"no {self._settings.metric}"
+        found = f"no {'better ' * bool(first)}{self._settings.metric}"
         if best:
             metric = self._settings.metric
             found = f"no better {metric} than {best.value:.4f} (step {best.step})"

@@ -210,8 +210,10 @@ def test_a_prediction_is_as_the_model_was_trained(tmp_path):
         (["config.json"], True),
         (["config.json", "bert_model.ckpt.index"], False),
         (["bert_config.json", "bert_model.ckpt.index"], False),
-        # With --cache_dir in its output_dir.
+        (["config.json", "model.ckpt-1000.index", "model.safetensors"], True),
+        # With --cache_dir in its folder.
         (["bert_config.json", "model.ckpt-3.index", "own-train-1.safetensors"], False),
+        (["bert_config.json", "bert_model.ckpt.index", "x-1.safetensors"], False),
     ],
 )
 def test_hugging_face_folders_are_known_by_their_files(tmp_path, names, is_hub):

@@ -174,7 +174,7 @@ def test_a_reader_that_leaves_early():
 def test_a_full_disk_is_told_in_one_line():
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "bert_mgpu", "doctor", "--help"]
-        for words in (command[:4], [*command[:3], "--help"]):
+        for words in (command[:4], [*command[:3], "--help"], command):
             done = subprocess.run(
                 words, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True
             )

@@ -2,6 +2,7 @@
 
 import io
 import json
+import types
 
 import pytest
 
@@ -40,13 +41,31 @@ def test_a_label_commands_no_terminal(screen):
     assert stream.getvalue() == shown
 
 
-def test_characters_that_standard_output_lacks_are_escaped(monkeypatch):
+@pytest.mark.parametrize(
+    ("encoding", "text", "written"),
+    [
+        ("gbk", "好 😀", "好 \\ud83d\\ude00"),
+        ("shift_jis", "¥d", "\\u00a5d"),  # that it would write as a backslash
+        ("euc_kr", "가\u3164", "가\\u3164"),  # that it writes, and cannot read
+        ("utf-8", "好 😀 \udc80", "好 😀 \\udc80"),
+    ],
+)
+def test_characters_that_standard_output_lacks_are_escaped(
+    monkeypatch, encoding, text, written
+):
     """As JSON has them: each line of a stream is JSON, in any encoding."""
     raw = io.BytesIO()
-    monkeypatch.setattr(log.sys, "stdout", io.TextIOWrapper(raw, "gbk"))
-    assert log.write_stdout('"好 😀"\n')
-    assert raw.getvalue() == '"好 \\ud83d\\ude00"\n'.encode("gbk")
-    assert json.loads(raw.getvalue().decode("gbk")) == "好 😀"
+    monkeypatch.setattr(log.sys, "stdout", io.TextIOWrapper(raw, encoding))
+    assert log.write_stdout(f'"{text}"\n')
+    shown = raw.getvalue().decode(encoding)
+    assert shown == f'"{written}"\n' and json.loads(shown) == text
+
+
+def test_standard_output_may_be_any_file(monkeypatch):
+    stream = types.SimpleNamespace(written=[], flush=lambda: None)
+    stream.write = stream.written.append
+    monkeypatch.setattr(log.sys, "stdout", stream)
+    assert log.write_stdout("好") and stream.written == ["好"]
 
 
 def test_facts_stand_in_two_columns(screen):

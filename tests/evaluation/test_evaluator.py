@@ -40,7 +40,8 @@ def make(tmp_path):
         keeps=None,
         sets=(),
     ):
-        lines = [{"step": at, "set": name, "f1": 0.5} for at, name in history]
+        scores = {"f1": 0.5, "nan": float("nan")}
+        lines = [{"step": at, "set": name, **scores} for at, name in history]
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         (tmp_path / "evaluations.jsonl").write_text(text)
         if best:
@@ -123,18 +124,28 @@ def test_the_best_of_another_run_is_no_bar(make, capsys):
 
 
 @pytest.mark.parametrize(
-    ("metric", "best", "stops"),
+    ("flags", "stopped"),
     [
-        ("f1", None, False),  # best/ was moved, or not whole when the run was killed
-        ("f1", {"best": (4, 0.75), "of": "another"}, False),
-        ("auc", None, True),  # not defined in any of the evaluations
+        ({"best": (4, 0.75), "of": "another"}, None),
+        ({"best": (4, 0.75)}, "no better f1 than 0.7500 (step 4) in 2 evaluations"),
+        ({}, "no better f1 in 2 evaluations"),  # best/ was moved: 4 is the best
+        ({"metric": "auc"}, "no auc in 3 evaluations"),  # never defined
+        ({"metric": "nan"}, "no nan in 3 evaluations"),
     ],
 )
-def test_a_search_that_starts_afresh_has_its_patience(make, metric, best, stops):
-    resumed = make(12, HISTORY, metric=metric, patience=2, **(best or {}))
-    assert bool(resumed.stop_reason) == stops
+def test_a_search_that_starts_afresh_has_its_patience(make, flags, stopped):
+    resumed = make(12, HISTORY, patience=2, **flags)
+    assert resumed.stop_reason == (stopped and f"stopped early: {stopped}")
     resumed._evaluated += [16, 20]
     assert resumed.stop_reason
+
+
+def test_best_weights_that_are_not_whole_start_a_new_search(make, tmp_path):
+    make(12, HISTORY, best=(4, 0.75), patience=2)
+    for path in (tmp_path / "best").glob("model.ckpt-*"):
+        path.unlink()
+    resumed = make(12, HISTORY, patience=2)
+    assert resumed._best is None and resumed.stop_reason is None
 
 
 def test_best_weights_are_kept_before_the_history_has_them(make, monkeypatch, tmp_path):

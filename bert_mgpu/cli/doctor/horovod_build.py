@@ -28,7 +28,7 @@ from bert_mgpu.cli.doctor import horovod_probe
 from bert_mgpu.cli.doctor.horovod_probe import VERSION, Environ
 from bert_mgpu.core import extras
 from bert_mgpu.core.errors import RunError, UserError
-from bert_mgpu.core.log import print_stdout
+from bert_mgpu.core.log import show
 
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 LOG = pathlib.Path(sys.prefix, "horovod-build.log")
@@ -214,7 +214,7 @@ def install(needs: Sequence[str], environ: Environ) -> str:
         fetched = ("install", "--target", tools, *TOOLS)
         run_pip("the download of its tools", *fetched, environ=environ)
         download(folder, build_environment(environ, tools))
-        print_stdout(
+        show(
             f"building with gloo {f'and {note}' if nccl else f'({note})'}, for minutes"
         )
         began = time.monotonic()
@@ -227,13 +227,11 @@ def install(needs: Sequence[str], environ: Environ) -> str:
             if not nccl or GPU in environ:
                 raise
             note = "its build failed"
-            print_stdout(f"no NCCL: {error}")
-            print_stdout(
-                "building without it: GPUs exchange gradients through the CPU, slower"
-            )
+            show(f"no NCCL: {error}")
+            show("building without it: GPUs exchange gradients through the CPU, slower")
             built = build(folder, build_environment(environ, tools))
             install_wheel(built, needs, environ)
-        print_stdout(f"built in {time.monotonic() - began:.0f} s")
+        show(f"built in {time.monotonic() - began:.0f} s")
     return note
 
 
@@ -258,10 +256,8 @@ def run(force: bool) -> int:
     if force or not works(environ):
         LOG.write_text("")
         needs = extras.lines("horovod")
-        print_stdout(
-            f"horovod {VERSION} for TensorFlow {horovod_probe.tensorflow(environ)}"
-        )
-        print_stdout(f"log: {LOG}")
+        show(f"horovod {VERSION} for TensorFlow {horovod_probe.tensorflow(environ)}")
+        show(f"log: {LOG}")
         without = install(needs, environ)
     else:
         nccl, without = for_nccl(environ)
@@ -269,9 +265,7 @@ def run(force: bool) -> int:
     horovod = horovod_probe.installed()
     has = horovod.has if horovod else ()
     built = " and ".join(has) + ("" if "NCCL" in has else f"; no NCCL: {without}")
-    print_stdout(
-        f"horovod {VERSION} is installed ({built}): horovodrun -np 2 ... works"
-    )
+    show(f"horovod {VERSION} is installed ({built}): horovodrun -np 2 ... works")
     return 0
 
 

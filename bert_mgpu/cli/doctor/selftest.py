@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_mgpu.checkpoints import google_read
+from bert_mgpu.core.log import show
 from bert_mgpu.core.run_files import CONFIG, METRICS, VOCAB
 
 _SCRIPT = ("-m", "bert_mgpu.cli.run_classifier")
@@ -129,7 +130,7 @@ def main() -> int:
         start = [str(launcher), "-np", "2", "-H", "localhost:2"]
         runs["2 towers in each of 2 processes"] = (start, {} if gpus else one_gpu, 2, 1)
     else:
-        print("testing one process only: two processes need Horovod, and a GPU each")
+        show("testing one process only: two processes need Horovod, and a GPU each")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         _write_inputs(folder)
@@ -147,19 +148,17 @@ def _run_all(
         try:
             finished = _call([*start, sys.executable, *_SCRIPT, *flags], env)
         except subprocess.TimeoutExpired:
-            print(f"{title}: not done after {_PATIENCE} s")
+            show(f"{title}: not done after {_PATIENCE} s")
             return 1
         if finished.returncode:
-            print(f"{title}: failed:\n{finished.stdout[-2000:]}")
+            show(f"{title}: failed:\n{finished.stdout[-2000:]}")
             return 1
         if number == 0:
-            print(
-                f"{title}: {len(_losses(first))} steps, loss {_losses(first)[-1]:.6f}"
-            )
+            show(f"{title}: {len(_losses(first))} steps, loss {_losses(first)[-1]:.6f}")
             continue
         agrees, text = _compare(first, folder / f"run{number}")
         all_agree &= agrees
-        print(f"{title}: {text}{'' if agrees else ': TOO MUCH'}")
+        show(f"{title}: {text}{'' if agrees else ': TOO MUCH'}")
     return 0 if all_agree else 1
 
 
