@@ -1,6 +1,8 @@
 """Weights of a vocabulary that has grown: what its new rows start from."""
 
+import itertools
 import json
+import types
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.model import params as params_lib
 from bert_mgpu.model.config import BertConfig
-from bert_mgpu.runs import resume
+from bert_mgpu.runs import extract_features, resume
 from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.tiny import CONFIG, VOCAB
 
@@ -266,12 +268,17 @@ def test_what_is_only_used_grows_too(setting, unused):
         output_dir=setting.root,
         model=setting.model(tokens),
     )
-    for name, value in wanted.items():
+    specs = setting.specs(len(tokens) + unused)
+    task = types.SimpleNamespace(param_specs=lambda: specs)
+    vectors = extract_features.stored_params(str(path), task, setting.model(tokens))
+    for params, (name, value) in itertools.product(
+        (found.params, vectors), wanted.items()
+    ):
         rows = len(value) if name in vocab_growth.TABLES else None
-        np.testing.assert_array_equal(found.params[name][:rows], value)
+        np.testing.assert_array_equal(params[name][:rows], value)
         if rows:
-            assert found.params[name][rows:].shape[0] == unused
-            assert not found.params[name][rows:].any()
+            assert params[name][rows:].shape[0] == unused
+            assert not params[name][rows:].any()
 
 
 def test_an_earlier_vocabulary_loses_no_words(setting):
