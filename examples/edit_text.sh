@@ -16,6 +16,7 @@ MODEL=${MODEL:-$DEMO/model}  # a folder with weights, config and vocab.txt
 OUT=${OUT:-$DEMO/edited}
 N_GPUS=${N_GPUS:-1}
 LENGTH=${LENGTH:-64}         # tokens of a row, context and source together
+LOWER=${LOWER:-true}         # false for a cased model
 HEAD_STEPS=${HEAD_STEPS:-200}
 EPOCHS=${EPOCHS:-4}
 INSERT_FROM=${INSERT_FROM:-input} # or vocabulary, if other words have to be written
@@ -33,14 +34,15 @@ mkdir -p "$OUT"
 
 # 1. How much is written, what copying would score, pairs that cannot be learnt.
 "$PYTHON" -m bert_mgpu doctor data --task_name=dialogues --data_dir="$DATA" \
-  --init_checkpoint="$MODEL" --max_seq_length="$LENGTH"
+  --init_checkpoint="$MODEL" --max_seq_length="$LENGTH" --do_lower_case="$LOWER" "$@"
 
 # 2. Weights of sentence encoders lack the MLM head, which does the writing: it
 #    is trained alone, on the pairs. Google's weights have it: leave this out.
 tail -n +2 "$DATA/train.tsv" | awk -F'\t' '{print $1 "\n" $3 "\n"}' > "$OUT/corpus.txt"
 "$PYTHON" data_prep/create_pretraining_data.py --input_file="$OUT/corpus.txt" \
   --output_file="$OUT/corpus.tfrecord" --vocab_file="$MODEL/vocab.txt" \
-  --objective=documents --max_seq_length="$LENGTH" --dynamic_masking=true
+  --objective=documents --max_seq_length="$LENGTH" --dynamic_masking=true \
+  --do_lower_case="$LOWER"
 "$PYTHON" run_pretraining_mgpu.py --input_file="$OUT/corpus.tfrecord" \
   --dynamic_masking=true --max_seq_length="$LENGTH" --init_checkpoint="$MODEL" \
   --output_dir="$OUT/head" --freeze='^bert/' --do_train=true --n_gpus="$N_GPUS" \

@@ -5,8 +5,8 @@
 #   EVAL_FILES=may=data/reviews/may.csv,june=data/reviews/june.csv \
 #     LATER=july=data/reviews/july.csv bash examples/evaluate.sh
 #
-# The files have the columns of the dev file. Arguments are more flags of
-# run_classifier_mgpu.py.
+# The files have the columns of the dev file. Arguments are more flags of the training;
+# columns and encoding belong in task.json, since LATER is evaluated without them.
 set -euo pipefail
 DATA=${DATA:-data/reviews}
 TASK=${TASK:-reviews} # built in, or yours with a task.json in DATA
@@ -27,7 +27,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 if [[ $LATER ]]; then
   "$PYTHON" run_classifier_mgpu.py --task_name="$TASK" --data_dir="$DATA" \
     --output_dir="$OUT" --n_gpus="$N_GPUS" --do_eval=true --eval_files="$LATER" \
-    --use_best=true "$@"
+    --use_best=true
 fi
 tail -n +1 "$OUT"/eval_results*.txt
 echo "look at $OUT/report.html"

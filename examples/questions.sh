@@ -16,18 +16,20 @@ OUT=${OUT:-out_squad}
 SERVED=${SERVED:-served/squad/1} # NAME/VERSION, as TensorFlow Serving wants it
 N_GPUS=${N_GPUS:-1}
 LENGTH=${LENGTH:-384} # tokens of a row; longer contexts are cut into windows
-STRIDE=${STRIDE:-128} # tokens from the start of a window to that of the next one
+STRIDE=${STRIDE:-}    # tokens from the start of a window to that of the next one;
+                      # without it 128, and at most half a row
 PYTHON=${PYTHON:-.venv/bin/python}
 cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 # 1. Answers that are not at their place, or longer than --max_answer_length.
 "$PYTHON" -m bert_mgpu doctor data --task_name="$TASK" --data_dir="$DATA" \
-  --init_checkpoint="$MODEL" --max_seq_length="$LENGTH" --doc_stride="$STRIDE"
+  --init_checkpoint="$MODEL" --max_seq_length="$LENGTH" \
+  ${STRIDE:+--doc_stride="$STRIDE"} "$@"
 
 # 2. If it is stopped, run the same command again: it resumes.
 "$PYTHON" run_classifier_mgpu.py --task_name="$TASK" --data_dir="$DATA" \
   --init_checkpoint="$MODEL" --output_dir="$OUT" --n_gpus="$N_GPUS" \
-  --max_seq_length="$LENGTH" --doc_stride="$STRIDE" --train_batch_size=12 \
+  --max_seq_length="$LENGTH" ${STRIDE:+--doc_stride="$STRIDE"} --train_batch_size=12 \
   --learning_rate=3e-5 --num_train_epochs=2 --do_train=true --do_eval=true \
   --do_predict=true --export_saved_model="$SERVED" "$@"
 

@@ -17,6 +17,7 @@ MODEL=${MODEL:-$DEMO/model}  # a folder with weights, config and vocab.txt
 OUT=${OUT:-$DEMO/rewritten_ads}
 N_GPUS=${N_GPUS:-1}
 LENGTH=${LENGTH:-96}         # tokens of a row; a slot has one for each character
+LOWER=${LOWER:-true}         # false for a cased model
 CANDIDATES=${CANDIDATES:-20} # phrases for each segment
 HEAD_STEPS=${HEAD_STEPS:-100}
 EPOCHS=${EPOCHS:-2}
@@ -40,7 +41,8 @@ head -n 5 "$OUT/data/bank.tsv"
 
 train() {
   "$PYTHON" run_classifier_mgpu.py --n_gpus="$N_GPUS" --max_seq_length="$LENGTH" \
-    --train_batch_size=16 --learning_rate=1e-4 --do_train=true --do_eval=true "$@"
+    --train_batch_size=16 --learning_rate=1e-4 --do_train=true --do_eval=true \
+    --do_lower_case="$LOWER" "$@"
 }
 
 # 2. A model that ranks. If it is stopped, run the same command again: it resumes.
@@ -58,7 +60,8 @@ head -n 1 "$OUT/ranker/rewrites.jsonl"
 #    lack, learns alone first. Google's weights have it.
 "$PYTHON" data_prep/create_pretraining_data.py --input_file="$OUT/data/infill.txt" \
   --output_file="$OUT/infill.tfrecord" --vocab_file="$MODEL/vocab.txt" \
-  --objective=infill --max_seq_length="$LENGTH" --dupe_factor=1
+  --objective=infill --max_seq_length="$LENGTH" --dupe_factor=1 \
+  --do_lower_case="$LOWER"
 "$PYTHON" run_pretraining_mgpu.py --input_file="$OUT/infill.tfrecord" \
   --max_seq_length="$LENGTH" --init_checkpoint="$MODEL" --output_dir="$OUT/head" \
   --freeze='^bert/' --do_train=true --n_gpus="$N_GPUS" --train_batch_size=32 \

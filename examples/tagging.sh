@@ -22,7 +22,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." # paths are relative to the clone
 
 # 1. Tags that fit nothing, spans outside of their text, mentions with several types.
 "$PYTHON" -m bert_mgpu doctor data --task_name="$TASK" --data_dir="$DATA" \
-  --init_checkpoint="$MODEL" --max_seq_length="$LENGTH" --repair_bio="$REPAIR"
+  --init_checkpoint="$MODEL" --max_seq_length="$LENGTH" --repair_bio="$REPAIR" "$@"
 
 # 2. If it is stopped, run the same command again: it resumes.
 "$PYTHON" run_classifier_mgpu.py --task_name="$TASK" --data_dir="$DATA" \
