@@ -51,7 +51,7 @@ def test_questions(model, tmp_path, recorded):
     settings = {"DATA": data, "MODEL": model, "OUT": out, "SERVED": served}
     small = ("--num_train_epochs=4", "--learning_rate=5e-3", "--xla=off")
     arguments = (*small, "--max_query_length=4")
-    recorded("questions.sh", *arguments, **settings, LENGTH=24, STRIDE=8, PORT=0)
+    recorded("questions.sh", *arguments, **settings, LENGTH=24, PORT=0)
     assert "exact_match" in (out / "eval_results.txt").read_text()
     said = [json.loads(line)["answer"] for line in (out / "predictions.jsonl").open()]
     asked = [

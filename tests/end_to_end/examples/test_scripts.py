@@ -47,6 +47,44 @@ def test_scores_of_any_type_are_shown(tmp_path, settings):
     assert "mae = 1.0" in done.stdout and "report.html" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("tagging.sh", {"--do_lower_case=false"}),
+        ("questions.sh", {"--do_lower_case=false"}),
+        ("edit_text.sh", {"LOWER=false"}),
+        ("rewrite_ads.sh", {"LOWER=false"}),
+    ],
+)
+def test_a_cased_model_is_cased_in_every_step(tmp_path, name, told):
+    """Each command that reads texts is told; a list of commands stands for Python."""
+    data, listed = tmp_path / "data", tmp_path / "commands"
+    (tmp_path / "out" / "data").mkdir(parents=True)
+    data.mkdir()
+    for file in ("train.tsv", "task.json", "new.txt", "../out/data/bank.tsv"):
+        (data / file).touch()
+    for file in ("ranker/rewrites.jsonl", "trained/predict.txt"):
+        (tmp_path / "out" / file).parent.mkdir()
+        (tmp_path / "out" / file).touch()
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$@" >> {listed}\n')
+    python.chmod(0o755)
+    settings = {"DATA": data, "OUT": tmp_path / "out", "PYTHON": python}
+    settings |= {"ADS": data / "train.tsv", "NEW": data / "new.txt"}
+    variables = dict(one.split("=") for one in told if one[0] != "-")
+    environ = {**os.environ, **{k: str(v) for k, v in settings.items()}, **variables}
+    flags = [one for one in told if one[0] == "-"]
+    subprocess.run(["bash", EXAMPLES / name, *flags], env=environ, capture_output=True)
+    commands = listed.read_text().splitlines()
+    reads = ("doctor data", "create_pretraining_data.py", "do_train=true")
+    # Records, and a run that others start from, say how they were made.
+    known = ("run_pretraining_mgpu.py", "/head --output_dir")
+    asked = [c for c in commands if any(r in c for r in reads)]
+    asked = [c for c in asked if not any(k in c for k in known)]
+    assert len(asked) > 1
+    assert all("--do_lower_case=false" in command for command in asked), asked
+
+
 def test_several_seeds(tmp_path, recorded, settings):
     recorded("seeds.sh", *SMALL, "--train_batch_size=8", **settings, SEEDS=2)
     actual = json.loads((tmp_path / "out" / "seeds.json").read_text())
