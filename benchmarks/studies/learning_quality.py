@@ -108,7 +108,7 @@ def flags_of(row: Row) -> dict[str, Any]:
         "learning_rate": row["rate"],
         "optimizer": DEFAULT if row["by"] == DEFAULT else ADAMW,
         "padding": "longest",  # rows in random order, as transformers' are
-        "precision": _PRECISION,
+        "precision": row.get("precision", _PRECISION),
         "seed": row["seed"],
         "report": False,
     }
@@ -178,7 +178,7 @@ def theirs(
         row["seed"],
         saved,
         saved_every=steps + 1,  # never: the training takes minutes
-        precision=_PRECISION,
+        precision=row.get("precision", _PRECISION),
     )
     model = torch_training.train(
         transformers.AutoModelForSequenceClassification.from_pretrained(folder),

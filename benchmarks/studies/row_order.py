@@ -24,12 +24,22 @@ from benchmarks.studies.learning_quality import ADAMW, THEIRS
 from bert_mgpu.data import batching
 
 _CASE = {"set": "shopping (zh, 10 labels)", "rate": 1e-4, "seed": 2}
-_KNOWN = {"order": 2, "dropout": 2, "by": ADAMW}  # in learning_quality.json
+_BFLOAT16, _FLOAT32 = "bfloat16", "float32"
+_NAMES = ("order", "dropout", "precision", "by")
+# A row of learning_quality.json.
+_KNOWN = dict(zip(_NAMES, (2, 2, _BFLOAT16, ADAMW), strict=True))
 _PLANNED = [
-    {"order": order, "dropout": dropout, "by": by}
-    for order, dropout, by in (
-        *((2, 2, THEIRS), (12, 12, ADAMW), (12, 12, THEIRS), (22, 22, ADAMW)),
-        *((2, 12, ADAMW), (12, 2, ADAMW), (22, 22, THEIRS)),
+    dict(zip(_NAMES, values, strict=True))
+    for values in (
+        (2, 2, _BFLOAT16, THEIRS),
+        (12, 12, _BFLOAT16, ADAMW),
+        (12, 12, _BFLOAT16, THEIRS),
+        (22, 22, _BFLOAT16, ADAMW),
+        (2, 12, _BFLOAT16, ADAMW),
+        (12, 2, _BFLOAT16, ADAMW),
+        (2, 2, _FLOAT32, ADAMW),
+        (2, 2, _FLOAT32, THEIRS),
+        (22, 22, _BFLOAT16, THEIRS),
     )
 ]
 TABLE = Table(RESULTS / "row_order.json", _PLANNED, ("accuracy", "seconds"))
@@ -57,7 +67,7 @@ def work(row: Row) -> Row:
     case, began = _CASE | {"by": row["by"]}, time.time()
     run = learning_quality.prepared(case)
     start = learning_quality.first_weights(case, run)
-    asked = case | {"seed": row["dropout"]}
+    asked = case | {"seed": row["dropout"], "precision": row["precision"]}
     if row["by"] == THEIRS:
         rows, batch = len(run.data.read("train")[0]), run.config.train_batch_size
         order = _order(rows, batch, row["order"])
@@ -77,14 +87,13 @@ def table() -> Iterator[str]:
         if known.items() <= one.items()
     ]
     results = [*earlier, *TABLE.results()]
-    names = "order", "dropout", "by"
-    found = {tuple(one[name] for name in names): one["accuracy"] for one in results}
-    yield f"| rows as by --seed | dropout as by | {ADAMW} | {THEIRS} |"
-    yield "|---|---|---|---|"
-    for order, dropout in dict.fromkeys((one[:2]) for one in found):
-        cells = [found.get((order, dropout, by)) for by in (ADAMW, THEIRS)]
+    found = {tuple(one[name] for name in _NAMES): one["accuracy"] for one in results}
+    yield f"| rows as by --seed | dropout as by | precision | {ADAMW} | {THEIRS} |"
+    yield "|---|---|---|---|---|"
+    for case in dict.fromkeys(one[:-1] for one in found):
+        cells = [found.get((*case, by)) for by in (ADAMW, THEIRS)]
         texts = [f"{100 * cell:.2f}" if cell else "-" for cell in cells]
-        yield f"| {order} | {dropout} | {' | '.join(texts)} |"
+        yield f"| {' | '.join(map(str, case))} | {' | '.join(texts)} |"
 
 
 if __name__ == "__main__":
