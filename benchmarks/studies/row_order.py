@@ -40,8 +40,6 @@ _PLANNED = [
         (2, 2, _FLOAT32, ADAMW),
         (2, 2, _FLOAT32, THEIRS),
         (2, 12, _BFLOAT16, THEIRS),
-        (2, 22, _BFLOAT16, THEIRS),
-        (22, 22, _BFLOAT16, THEIRS),
     )
 ]
 TABLE = Table(RESULTS / "row_order.json", _PLANNED, ("accuracy", "seconds"))
