@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pathlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ from bert_mgpu.training import schedule
 
 DECAY, CLIP = 0.01, 1.0
 _LOGGED = 10  # steps
+# torch's random numbers belong to the process, so its threads take turns.
+_TURN = threading.Lock()
 
 
 class Plan(NamedTuple):
@@ -47,22 +50,33 @@ def _optimizer(model: Any, rate: float) -> Any:
 
 
 def train(
-    model: Any,
+    make: Callable[[], Any],
     rows: int,
     collate: Callable[[Sequence[int]], dict[str, Any]],
     *,
     plan: Plan,
     order: Iterator[int] | None = None,
 ) -> Any:
-    """The model after plan.steps.
+    """The model after plan.steps; waits for a training in another thread.
 
-    rows: their number; collate: row numbers -> the model's inputs, labels included;
-    order: of the rows, over all epochs; drawn by plan.seed if there is none.
+    make: makes the model; rows: their number; collate: row numbers -> the model's
+    inputs, labels included; order: of the rows, over all epochs; drawn by plan.seed if
+    there is none.
     """
+    with _TURN:
+        return _train(make().train(), rows, collate, plan, order)
+
+
+def _train(
+    model: Any,
+    rows: int,
+    collate: Callable[[Sequence[int]], dict[str, Any]],
+    plan: Plan,
+    order: Iterator[int] | None,
+) -> Any:
     import torch
 
     torch.manual_seed(plan.seed)
-    model = model.train()
     drawn = torch.Generator().manual_seed(plan.seed)
     numbers = order or itertools.chain.from_iterable(
         torch.randperm(rows, generator=drawn).tolist() for _ in itertools.count()

@@ -17,7 +17,7 @@ import sys
 from typing import Any
 
 from benchmarks.harness import Contestant, resident, serve
-from benchmarks.speed import questions, rewrites, tags
+from benchmarks.speed import left_to_right, questions, rewrites, tags
 from benchmarks.speed.masked_lm import (
     google_pretrains,
     ours_pretrains,
@@ -237,6 +237,7 @@ MAKERS = {
     **tags.MAKERS,
     **questions.MAKERS,
     **rewrites.MAKERS,
+    **left_to_right.MAKERS,
 }
 
 

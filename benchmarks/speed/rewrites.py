@@ -1,19 +1,14 @@
-"""Contestants that rewrite texts, writing as many words as the references have.
+"""Our side of rewriting: texts as a run or a server rewrites them, and passes alone.
 
 Weights are random, so the words make no sense, and the true tags replace the model's,
-which are computed all the same. The others write as many tokens as the reference has
-from left to right: a decoder of the same size with a cache, or the encoder alone, which
-reads everything anew for each token, like UniLM without a cache. Each text of a batch
-gets as many tokens as the longest of them needs, so their texts a second are their
-tokens a second, divided by the mean number of tokens of a reference. They take 4 of 16
-batches, which are sorted by the length of the references.
+which are computed all the same. So as many words are written as the references have.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,15 +16,13 @@ import numpy as np
 from benchmarks import pairs
 from benchmarks.harness import SHARED, Contestant
 from benchmarks.speed.towers import towers_of
-from benchmarks.speed.workloads import CLASSES, SEED, VOCAB_FILE, Shape
+from benchmarks.speed.workloads import CLASSES, VOCAB_FILE, Shape
 from bert_mgpu.core.rows import Example, Features, Ragged
 from bert_mgpu.text.tokenization import Tokenizer
 
 _MAX_INSERT, _MARKER = 12, "[SLOT]"
 _ENGLISH = SHARED / "data" / "vocab" / "uncased_vocab.txt"
-# Texts of a round: one by one, in batches; of these batches, the ones that the slower
-# peers take, by the length of their references.
-_FEW, _MANY, _TAKEN = 12, 512, (1, 6, 9, 14)
+_FEW, _MANY = 12, 512  # texts of a round: one by one, in batches
 _NEVER = -1e30
 
 
@@ -43,7 +36,7 @@ class Texts(NamedTuple):
 
 
 @functools.cache
-def _texts(data: str, count: int, length: int) -> Texts:
+def texts_of(data: str, length: int, *, one_by_one: bool) -> Texts:
     """Evenly spaced pairs of the dev set that tags can express and that fit a row."""
     from bert_mgpu.tasks.rewriting import tags
     from bert_mgpu.text.edits import edits_of
@@ -61,6 +54,7 @@ def _texts(data: str, count: int, length: int) -> Texts:
         if own is not None and size + 3 <= length:
             example = Example("", row["source"], context)
             found.append((example, own, len(target)))
+    count = _FEW if one_by_one else _MANY
     chosen = found[:: len(found) // count][:count]
     return Texts(tokenizer, *map(list, zip(*chosen, strict=True)))
 
@@ -70,7 +64,8 @@ def _config_of(shape: Shape, texts: Texts) -> Any:
     return dataclasses.replace(shape.config, vocab_size=len(texts.tokenizer.tokens))
 
 
-def _features(texts: Texts, length: int) -> Features:
+def features_of(texts: Texts, length: int) -> Features:
+    """The rows of the texts: [CLS] context [SEP] source [SEP]."""
     from bert_mgpu.tasks.rewriting import dataset
 
     return dataset.featurise(
@@ -143,7 +138,7 @@ def ours_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Conte
     from bert_mgpu.runs.run import expect_few_shapes
 
     expect_few_shapes()
-    texts = _texts(data, _FEW if one_by_one else _MANY, shape.length)
+    texts = texts_of(data, shape.length, one_by_one=one_by_one)
     task, settings = _task(shape, texts), _settings(shape, streams=one_by_one)
     towers, rounds = towers_of(task, shape, {}), list[int]()
     known = list[PassShape]()
@@ -153,7 +148,7 @@ def ours_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Conte
 
     def step(numbers: list[int]) -> float:
         own = Texts(texts.tokenizer, *([c[n] for n in numbers] for c in texts[1:]))
-        rows, task.true = _features(own, shape.length), own.tags
+        rows, task.true = features_of(own, shape.length), own.tags
         outputs = task.infer(rows, passed)
         scored = task.scored_rows(outputs, rows, lambda: own.examples)
         rounds.extend(each[0].rounds for each in scored.candidates)
@@ -183,7 +178,7 @@ def ours_passes(shape: Shape, *, data: str, classifies: bool = False) -> Contest
     from bert_mgpu.evaluation.forward import forward
     from bert_mgpu.tasks.classification.task import Classification
 
-    texts = _texts(data, _MANY, shape.length)
+    texts = texts_of(data, shape.length, one_by_one=False)
     task = _task(shape, texts)
     if classifies:
         labels = [str(label) for label in range(CLASSES)]
@@ -191,7 +186,7 @@ def ours_passes(shape: Shape, *, data: str, classifies: bool = False) -> Contest
             "x", _config_of(shape, texts), labels, max_seq_length=shape.length
         )
     towers, settings = towers_of(task, shape, {}), _settings(shape, streams=False)
-    rows = _features(texts, shape.length)
+    rows = features_of(texts, shape.length)
     if classifies:
         rows = Features(
             {name: rows.ragged[name] for name in ("input_ids", "segment_ids")},
@@ -207,145 +202,4 @@ def ours_passes(shape: Shape, *, data: str, classifies: bool = False) -> Contest
     return Contestant(step, lambda number: [None], [None] * 3, len(texts.examples))
 
 
-# -- from left to right -----------------------------------------------------------
-
-
-def _torch_config(shape: Shape, texts: Texts, **changed: Any) -> Any:
-    from benchmarks.speed.transformers_torch import config_of
-
-    config = config_of(shape)
-    config.update({"vocab_size": len(texts.tokenizer.tokens), **changed})
-    return config
-
-
-class _Turn(NamedTuple):
-    """A batch: [CLS] context [SEP] source [SEP], padded, and the tokens to write."""
-
-    input_ids: Any  # [B, T]
-    mask: Any  # [B, T]
-    tokens: int  # of the longest target
-
-
-def _turns(shape: Shape, texts: Texts, batch: int) -> Iterator[_Turn]:
-    """The texts in batches for the peers, with targets of similar length together."""
-    import torch
-
-    ids = _features(texts, shape.length).ragged["input_ids"]
-    order = np.argsort(texts.targets, kind="stable")
-    for first in range(0, len(order), batch):
-        numbers = order[first : first + batch]
-        lengths = ids.lengths[numbers]
-        inputs = np.zeros((len(numbers), lengths.max()), np.int64)
-        mask = np.arange(lengths.max()) < lengths[:, None]
-        inputs[mask] = ids.take(numbers).values
-        yield _Turn(
-            torch.tensor(inputs),
-            torch.tensor(mask.astype(np.int64)),
-            int(np.array(texts.targets)[numbers].max()),
-        )
-
-
-class _Peer(NamedTuple):
-    """What a peer works on."""
-
-    texts: Texts
-    turns: list[_Turn]
-    work: float  # texts: the tokens that it writes, over the mean of all references
-
-    def contestant(self, step: Any) -> Contestant:
-        return Contestant(step, lambda number: self.turns, self.turns, self.work)
-
-
-def _peer(shape: Shape, data: str, one_by_one: bool) -> _Peer:
-    import os
-
-    import torch
-
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    torch.manual_seed(SEED)
-    texts = _texts(data, _FEW if one_by_one else _MANY, shape.length)
-    if one_by_one:
-        turns = [*_turns(shape, texts, 1)]
-    else:
-        batches = [*_turns(shape, texts, shape.batch)]
-        turns = [batches[number] for number in _TAKEN]
-    tokens = sum(len(turn.mask) * turn.tokens for turn in turns)
-    return _Peer(texts, turns, tokens / float(np.mean(texts.targets)))
-
-
-def bert2bert_rewrites(
-    shape: Shape, *, data: str, one_by_one: bool = False
-) -> Contestant:
-    """transformers' greedy `generate` with its cache; ids are made texts again."""
-    import torch
-    import transformers as library
-
-    peer = _peer(shape, data, one_by_one)
-    texts = peer.texts
-    decoder = _torch_config(shape, texts, is_decoder=True, add_cross_attention=True)
-    model = library.EncoderDecoderModel(
-        encoder=library.BertModel(_torch_config(shape, texts)),
-        decoder=library.BertLMHeadModel(decoder),
-    ).eval()
-    tokenizer = texts.tokenizer
-
-    def step(turn: _Turn) -> float:
-        with torch.inference_mode():
-            found = model.generate(
-                input_ids=turn.input_ids,
-                attention_mask=turn.mask,
-                min_new_tokens=turn.tokens,
-                max_new_tokens=turn.tokens,
-                do_sample=False,
-                num_beams=1,
-                use_cache=True,
-                decoder_start_token_id=tokenizer.cls_id,
-                eos_token_id=tokenizer.sep_id,
-                pad_token_id=0,
-            )
-        assert found.shape[1] == 1 + turn.tokens
-        tokens = np.array(tokenizer.tokens)
-        return float(sum(len(" ".join(row)) for row in tokens[found.numpy()]))
-
-    return peer.contestant(step)
-
-
-def unilm_rewrites(shape: Shape, *, data: str, one_by_one: bool = False) -> Contestant:
-    """A [MASK] at the end becomes the next token, again and again, without a cache.
-
-    The input attends only to itself, each written token to all that precedes it.
-    """
-    import torch
-    import transformers as library
-
-    peer = _peer(shape, data, one_by_one)
-    texts = peer.texts
-    model = library.BertForMaskedLM(_torch_config(shape, texts)).eval()
-    mask_id = texts.tokenizer.mask_id
-
-    def step(turn: _Turn) -> float:
-        rows, size = turn.input_ids.shape
-        written = torch.empty((rows, 0), dtype=torch.long)
-        with torch.inference_mode():
-            for _ in range(turn.tokens):
-                last = torch.full((rows, 1), mask_id)
-                ids = torch.cat([turn.input_ids, written, last], 1)
-                total = ids.shape[1]
-                seen = torch.ones(total, total, dtype=torch.bool).tril()
-                seen[:size, :size] = True
-                seen = seen.repeat(rows, 1, 1, 1)  # [B, 1, T, T]
-                seen[..., :size] &= turn.mask[:, None, None].bool()
-                kinds = (torch.arange(total) >= size).long().repeat(rows, 1)
-                hidden = model.bert(ids, seen, kinds).last_hidden_state[:, -1:]
-                written = torch.cat([written, model.cls(hidden).argmax(-1)], 1)
-        return float(written.sum())
-
-    return peer.contestant(step)
-
-
-MAKERS = {
-    "ours_rewrites": ours_rewrites,
-    "ours_passes": ours_passes,
-    "bert2bert_rewrites": bert2bert_rewrites,
-    "unilm_rewrites": unilm_rewrites,
-}
+MAKERS = {"ours_rewrites": ours_rewrites, "ours_passes": ours_passes}

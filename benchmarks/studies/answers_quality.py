@@ -173,7 +173,7 @@ def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
         precision=PRECISION,
     )
     trained = torch_training.train(
-        transformers.AutoModelForQuestionAnswering.from_pretrained(folder),
+        lambda: transformers.AutoModelForQuestionAnswering.from_pretrained(folder),
         len(sets.train),
         functools.partial(_padded, sets.train),
         plan=plan,

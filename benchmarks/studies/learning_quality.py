@@ -181,7 +181,7 @@ def theirs(
         precision=row.get("precision", _PRECISION),
     )
     model = torch_training.train(
-        transformers.AutoModelForSequenceClassification.from_pretrained(folder),
+        lambda: transformers.AutoModelForSequenceClassification.from_pretrained(folder),
         len(train),
         functools.partial(_padded, train),
         plan=plan,

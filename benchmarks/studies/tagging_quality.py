@@ -224,9 +224,8 @@ def train_theirs(row: Row, sets: Sets, folder: pathlib.Path) -> tuple[Any, int]:
         row["seed"],
         WORK / "runs" / f"{runner.name_of(row)}.pt",
     )
-    model = transformers.AutoModelForTokenClassification.from_pretrained(folder)
     trained = torch_training.train(
-        model,
+        lambda: transformers.AutoModelForTokenClassification.from_pretrained(folder),
         len(sets.train),
         functools.partial(_padded, sets.train),
         plan=plan,

@@ -79,6 +79,24 @@ def test_a_path_that_refuses(path, advice):
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.ENOSPC, "/data/x: {}: free some space"),
+        (errno.EACCES, "/data/x: cannot use it: {}: check its name and"),
+        (errno.EIO, "/data/x: cannot use it: {}: check its name and"),
+    ],
+)
+def test_a_command_without_settings_tells_them_too(capfd, number, told):
+    def work():
+        raise OSError(number, os.strerror(number), "/data/x")
+
+    assert script.explained(work, "start it again") == 2
+    assert capfd.readouterr().err.startswith(
+        f"error: {told.format(os.strerror(number))}"
+    )
+
+
 def test_a_failure_that_names_no_path():
     error = OSError(errno.ENETUNREACH, "Network is unreachable")
     assert str(script.unusable_path_error(error, None, "")) == (

@@ -122,6 +122,10 @@ BAD_FLAGS = [
         "--output_file=text: is also --input_file, and would be overwritten",
     ),
     ({"output_file": "vocab.txt"}, "--output_file=vocab.txt: is also --vocab_file"),
+    (
+        {"segmenter": "jieba", "user_dict": "words", "output_file": "words"},
+        "--output_file=words: is also --user_dict",
+    ),
     ({"root_data_path": "r", "slice_name": ""}, "--slice_name is empty: pass a name"),
     ({"output_file": "a,b,./a"}, "a: is also --output_file: give each"),
     ({"output_file": "."}, "is a directory"),

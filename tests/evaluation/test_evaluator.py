@@ -39,6 +39,7 @@ def make(tmp_path):
         of=OF,
         keeps=None,
         sets=(),
+        group=SOLO,
     ):
         scores = {"f1": 0.5, "nan": float("nan")}
         lines = [{"step": at, "set": name, **scores} for at, name in history]
@@ -57,7 +58,7 @@ def make(tmp_path):
             settings=EvaluationSettings(
                 4, metric, MEASURED, patience, forward=None, keeps=keeps
             ),
-            group=SOLO,
+            group=group,
             output_dir=tmp_path,
         )
         made.begin(step, IDENTITY, IDENTITY, events=Events(tmp_path))
@@ -138,6 +139,27 @@ def test_a_search_that_starts_afresh_has_its_patience(make, flags, stopped):
     assert resumed.stop_reason == (stopped and f"stopped early: {stopped}")
     resumed._evaluated += [16, 20]
     assert resumed.stop_reason
+
+
+@pytest.mark.parametrize("best", [(4, 0.75), None])
+def test_every_process_stops_where_the_first_does(make, best):
+    """Rank 1 reads no files: it knows of earlier evaluations what rank 0 does."""
+    sent = []
+
+    class Rank:
+        size = 2
+
+        def __init__(self, rank):
+            self.rank = rank
+
+        def all_gather(self, value):
+            sent.append(value)
+            return [sent[0], value]
+
+    first = make(12, HISTORY, best=best, patience=2, group=Rank(0))
+    second = make(12, patience=2, group=Rank(1))
+    assert "in 2 evaluations" in first.stop_reason
+    assert second.stop_reason == first.stop_reason
 
 
 def test_best_weights_that_are_not_whole_start_a_new_search(make, tmp_path):

@@ -34,7 +34,6 @@ ELSEWHERE = {
     "evaluation/report.py": "end_to_end/evaluation/test_reporting.py",
     "runs/finetune.py": "end_to_end/test_mistakes.py",
     "runs/init_distributed.py": "distributed/test_devices.py",
-    "runs/plan.py": "end_to_end/test_plan.py",
     "runs/predictor.py": "api/test_model.py",
     "runs/score_sentences.py": "distributed/test_collective.py",
     "runs/vectors.py": "cli/extract_features/test_lines.py",

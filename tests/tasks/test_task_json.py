@@ -56,6 +56,7 @@ def test_named_columns_have_a_header_unless_it_is_said(read):
         ({"text_a": -2}, "columns count from 0, -1 is the last"),
         ({"text_a": 0, "labels": ["a", "a"]}, "names a label twice"),
         ({"text_a": 0, "labels": ["a", " b"]}, "' b' has blanks around it"),
+        ({"text_a": 0, "labels": ["a", "b\0"]}, "a label contains a NUL character"),
         ({"text_a": 0, "type": "other"}, "pass one of single, multi, regression"),
         ({"text_a": 0, "labels": ["1", "2"], "type": "regression"}, "no names of"),
         ({"text_a": 0, "label_separator": ";"}, "only for the type 'multi'"),
