@@ -287,6 +287,18 @@ def test_links_and_paths_lead_to_files(name):
         assert (ROOT / path).exists(), path
 
 
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_blocks_of_code_are_whole(name):
+    """As they are not when a program that wraps text has taken them for paragraphs."""
+    fences = re.findall(r"^```(.*)$", read(name), re.MULTILINE)
+    assert {*fences[::2]} <= {"", "sh", "python", "json", "yaml"}
+    assert {*fences[1::2]} <= {""} and len(fences) % 2 == 0
+    for kind, code in re.findall(r"^```(\w+)\n(.*?)^```", read(name), re.M | re.S):
+        assert kind != "sh" or not re.search(r"\\ +\S", code), code
+        if kind == "python":
+            ast.parse(code)
+
+
 # In Chinese a line's end would show as a blank.
 @pytest.mark.parametrize("name", [d for d in DOCUMENTS if ".zh" not in d])
 def test_lines_are_at_most_88_columns_wide(name):
