@@ -51,7 +51,7 @@ class FinetuneFlags(RunConfig):
     labels: str | None = flag(None, INPUT, "your own task: labels in the order of the classes, comma-separated [those of the training file, sorted]")
     task_type: str | None = flag(None, INPUT, f"your own task: {TASK_TYPES} [single]", remembered=True)
     truncation: str = flag("head", MODEL, "which part of a long text to keep; of a pair, the longer text loses its end", identity=True, remembered=True, choices=("head", "tail", "head_tail"))
-    head_tokens: int = flag(128, MODEL, "tokens kept from the beginning with --truncation=head_tail", identity=True, remembered=True, minimum=0)
+    head_tokens: int = flag(128, MODEL, "tokens kept from the beginning with --truncation=head_tail; half of a row that has no room for more", identity=True, remembered=True, minimum=0)
     doc_stride: int | None = flag(None, MODEL, "types tags and qa, and max_segments: tokens from the start of a window, or segment, to the start of the next one, where a text is longer than max_seq_length [tags: half a row; qa: as in run_squad.py, at most half a row; segments: no overlap]", identity=True, remembered=True, minimum=1)
     max_segments: int = flag(1, MODEL, "classification and regression of single texts: read a text longer than max_seq_length as up to N segments of that length", identity=True, remembered=True, minimum=1, maximum=1000)
     segment_pooling: str = flag("mean", MODEL, "how the first token's vectors of the segments become one: mean, max, or attention, a weighted mean whose weights are learnt", identity=True, remembered=True, choices=("mean", "max", "attention"))

@@ -1,8 +1,7 @@
-"""Lines of text files in many encodings."""
+"""Lines of text files, packed or not."""
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import difflib
 import functools
@@ -15,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
+from bert_mgpu.core import encodings
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.log import say
@@ -56,22 +56,6 @@ def report_faults(
         faults(at, fault)
 
 
-UTF_8 = "utf-8"
-# Encodings in which no other character contains the byte of a line end. GB18030
-# includes GBK and GB2312.
-ENCODINGS = {
-    UTF_8: UTF_8,
-    **dict.fromkeys(("gb18030", "gbk", "gb2312"), "gb18030"),
-    "big5": "big5hkscs",
-    "shift_jis": "cp932",
-    "euc-jp": "euc_jp",
-    "euc-kr": "cp949",
-    "latin-1": "latin-1",
-    "windows-1252": "cp1252",
-}
-_OR_UTF_8 = " or utf-8"
-_TWO_BYTES = "\u07ff"  # the last character that UTF-8 writes in two bytes
-_MARKS = {UTF_8: codecs.BOM_UTF8, "gb18030": "\ufeff".encode("gb18030")}
 UNPACK = {".gz": gzip.open, ".xz": lzma.open}
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _NAMED = "packed by {}: give the file a name that ends in .{}, or unpack it"
@@ -85,7 +69,6 @@ _PACKED = (
     (re.compile(rb"\x28\xb5\x2f\xfd"), _UNKNOWN.format("zstd")),
     (re.compile(rb"PK\x03\x04"), _ZIP),
 )
-_UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
 LONGEST_LINE = 1 << 24  # bytes; a packed file of 1 MB may hold a line of 1 GB
 
 
@@ -117,33 +100,13 @@ def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
     raise UserError(f"{path}: no such file: {folder} holds {holds}{more}")
 
 
-def or_utf_8(encoding: str) -> str:
-    """The name of a choice: UTF-8 if a file's first lines show it, else `encoding`."""
-    return encoding if encoding == UTF_8 else f"{encoding}{_OR_UTF_8}"
-
-
-def _is_utf_8(raw: bytes) -> bool | None:
-    """Whether a line is UTF-8; None where it may be in another encoding as well.
-
-    Some pairs of bytes are valid in both UTF-8 and GBK; with three this is rare.
-    """
-    if raw.isascii():
-        return None
-    try:
-        return max(raw.decode()) > _TWO_BYTES or None
-    except UnicodeDecodeError:
-        return False
-
-
 def detect_encoding(path: str | os.PathLike[str], encoding: str) -> str:
     """The one of ENCODINGS in which `read_lines` reads a file."""
-    usual = encoding.removesuffix(_OR_UTF_8)
-    if usual != encoding:
+    if encodings.is_open(encoding):
         with unpacked(path) as (_, file):
-            for _, raw in raw_lines(path, file, LONGEST_LINE):
-                if (is_utf_8 := _is_utf_8(raw)) is not None:
-                    return UTF_8 if is_utf_8 else usual
-    return usual
+            lines = raw_lines(path, file, LONGEST_LINE)
+            encoding = encodings.decided(encoding, (raw for _, raw in lines))
+    return encodings.usual(encoding)
 
 
 @functools.cache
@@ -154,7 +117,7 @@ def _name_encoding(path: str, encoding: str) -> None:
 
 def read_lines(
     path: str | os.PathLike[str],
-    encoding: str = UTF_8,
+    encoding: str = encodings.UTF_8,
     faults: Faults | None = None,
     *,
     longest: int = LONGEST_LINE,
@@ -166,8 +129,8 @@ def read_lines(
     `\r\n`) and a byte order mark at the start of the file are left out. A `.gz` or
     `.xz` file is unpacked; STANDARD_INPUT is read as its lines arrive.
 
-    encoding: one of ENCODINGS, or a name from `or_utf_8`. faults: gets each line that
-    cannot be decoded; the line is then left out, and no error is raised.
+    encoding: one of ENCODINGS, or a name from `encodings.or_utf_8`. faults: gets each
+    line that cannot be decoded; the line is then left out, and no error is raised.
 
     Raises UserError: no such file; or, with file:line: not in this encoding, a NUL
     byte, or more than `longest` bytes.
@@ -181,18 +144,19 @@ def read_lines(
                     f"{path}:{number}: more than {longest} bytes: not a line of"
                     " text: check the file, and where its lines end"
                 )
-            if encoding.endswith(_OR_UTF_8):
-                is_utf_8 = _is_utf_8(raw)
-                if is_utf_8 is not None:
-                    usual = encoding.removesuffix(_OR_UTF_8)
-                    encoding = UTF_8 if is_utf_8 else usual
+            if encodings.is_open(encoding) and not raw.isascii():
+                if path == STANDARD_INPUT:  # its later lines have not come
+                    encoding = encodings.decided(encoding, [raw])
+                else:
+                    encoding = detect_encoding(path, encoding)
+                if not encodings.is_open(encoding):
                     _name_encoding(str(path), encoding)
             if number == 1:
                 check_start(raw, path)
-                raw = raw.removeprefix(_MARKS.get(_codec(encoding), b""))
+                raw = encodings.without_mark(raw, encoding)
             raw = raw.removesuffix(b"\n").removesuffix(b"\r")
             try:
-                text = decode(raw, f"{path}:{number}", encoding)
+                text = encodings.decode(raw, f"{path}:{number}", encoding)
             except UserError as error:
                 if faults is None:
                     raise
@@ -250,7 +214,7 @@ def check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
     for start, advice in _PACKED:
         if start.match(raw):
             raise UserError(f"{path}:1: {advice}")
-    if raw.startswith(_UTF_16):
+    if raw.startswith(encodings.UTF_16_MARKS):
         raise UserError(
             f"{path}:1: not UTF-8 but UTF-16: convert it, e.g. iconv -f UTF-16 -t UTF-8"
         )
@@ -259,42 +223,3 @@ def check_start(raw: bytes, path: str | os.PathLike[str]) -> None:
             f"{path}:1: its lines end in CR alone, as on old Macs: convert it, e.g."
             " tr '\\r' '\\n'"
         )
-
-
-def _codec(encoding: str) -> str:
-    """Python's name of an encoding, which may have the suffix of `or_utf_8`."""
-    return ENCODINGS[encoding.removesuffix(_OR_UTF_8)]
-
-
-def decode(
-    raw: bytes, location: str, encoding: str = UTF_8, *, has_flag: bool = True
-) -> str:
-    """The text of a line. Raises UserError, whose message begins with `location`.
-
-    has_flag: whether the command has --encoding.
-    """
-    codec = _codec(encoding)
-    try:
-        text = raw.decode(codec)
-    except UnicodeDecodeError as error:
-        column = len(raw[: error.start].decode(codec, "replace")) + 1
-        fault = f"byte 0x{raw[error.start]:02x} at column {column}"
-        if encoding != UTF_8:
-            own = "utf-8" if _is_utf_8(raw) else "CODE, the file's own"
-            raise UserError(
-                f"{location}: not {encoding} ({fault}): pass --encoding={own}"
-            ) from None
-        is_utf_16 = raw.startswith(_UTF_16)
-        name = "UTF-16" if is_utf_16 else "GB18030"
-        raise UserError(
-            f"{location}: not UTF-8 ({fault}): convert it, e.g."
-            f" iconv -f {name} -t UTF-8"
-            + ", or, for a task of your own, pass --encoding=gb18030"
-            * (has_flag and not is_utf_16)
-        ) from None
-    if "\0" in text:
-        raise UserError(
-            f"{location}: NUL byte at column {text.index(chr(0)) + 1}: not a UTF-8"
-            " text file; if it is UTF-16, convert it with iconv -t UTF-8"
-        )
-    return text

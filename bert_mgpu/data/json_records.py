@@ -28,12 +28,10 @@ def cells(
     if not isinstance(record, dict):
         one = f": {_ONE_LINE}" * line.startswith("[")
         return ValueError(f"not a JSON object: {line[:40]!r}{one}")
-    if may_lack is not None:
-        record.setdefault(str(may_lack), "")
     for name in names:
-        if name is not None and name not in record:
+        if name is not None and name not in record and name != may_lack:
             why = columns.absent(name, [*record])
             if name == squad_json.ID and squad_json.ANSWERS in names:
                 why += ": give each question one of its own, such as its number"
             return ValueError(why)
-    return [None if name is None else record[name] for name in names]
+    return [None if name is None else record.get(name, "") for name in names]

@@ -13,12 +13,12 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from bert_mgpu.core.encodings import UTF_8
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import (
     LONGEST_LINE,
     UNPACK,
-    UTF_8,
     Faults,
     Lines,
     read_lines,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_mgpu.core.encodings import UTF_8
 from bert_mgpu.core.errors import UserError, shortened
-from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.data import tables
 from bert_mgpu.data.columns import Column
 from bert_mgpu.data.tables import TableFormat

@@ -50,7 +50,7 @@ class Block(NamedTuple):
     segments: tuple[Segment, ...]
     digest: str  # hash of the text and of where its files begin
     context: int  # number of documents at its start, copied from the previous block
-    is_cut: bool  # ends below the window or in a document, to bound its bytes
+    is_short: bool  # it ends below the window, to bound its bytes
     position: int  # bytes of the input files, as on disk, read so far
     size: int  # bytes of text; from here on, the context is not counted
     lines: int
@@ -152,7 +152,7 @@ class _Spool:
             if end > max(begin, start)
         ]
 
-    def close(self, is_cut: bool, position: int) -> Block:
+    def close(self, is_short: bool, position: int) -> Block:
         self.file.close()
         digest = self.hash.copy()
         digest.update(repr([segment.size for segment in self.segments()]).encode())
@@ -162,7 +162,7 @@ class _Spool:
             tuple(self.segments()),
             digest=digest.hexdigest(),
             context=0,
-            is_cut=is_cut,
+            is_short=is_short,
             position=position,
             size=self.size,
             lines=self.lines,
@@ -191,12 +191,13 @@ def blocks(
             with unpacked(path) as (packed, file):
                 spool.begin(path, 1)
                 for number, line in lines(path, file):
-                    is_cut = spool.in_document or len(spool.documents) < cut.window
-                    if spool.size >= (cut.limit if is_cut else cut.least):
+                    is_short = len(spool.documents) < cut.window
+                    most = cut.limit if spool.in_document or is_short else cut.least
+                    if spool.size >= most:
                         if waiting:
                             yield waiting[1]
                         position = before + _position(packed)
-                        waiting = spool, spool.close(is_cut, position)
+                        waiting = spool, spool.close(is_short, position)
                         spool = _Spool(folder, spool.number + 1)
                         spool.begin(path, number)
                     spool.add(line, cut.each_line)

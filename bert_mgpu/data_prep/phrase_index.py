@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from bert_mgpu.core.text_files import UTF_8
+from bert_mgpu.core.encodings import UTF_8
 
 LONGEST = 64  # characters; longer phrases are treated as if of this length
 _COPIED = 1 << 20  # bytes copied at once

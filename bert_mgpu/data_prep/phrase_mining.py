@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bert_mgpu.core.encodings import UTF_8
 from bert_mgpu.core.rng import philox
-from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.data_prep.ad_files import Ad, AdBlock, AdStore
 from bert_mgpu.text import ad_segments
 from bert_mgpu.text.ad_segments import AdSegment

@@ -138,7 +138,7 @@ def _make_parts(
         files, preparation.folder, Cut(preparation.each_line, window)
     )
     totals, runs = PreparationTotals(), list[ShuffledRun]()
-    is_cut = False
+    is_short = False
     position = 0
     make = functools.partial(parts.make, preparation)
     shares = itertools.chain.from_iterable(
@@ -163,8 +163,8 @@ def _make_parts(
             position += read
             if share.is_last:
                 block.text.unlink()
-            if block.is_cut and window and not is_cut:
-                is_cut = True
+            if block.is_short and window and not is_short:
+                is_short = True
                 is_one = block.documents == 1
                 say(
                     "text: a random next sentence comes from only"

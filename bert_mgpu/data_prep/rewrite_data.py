@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
 from bert_mgpu.core import files
+from bert_mgpu.core.encodings import UTF_8
 from bert_mgpu.core.errors import UserError
-from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.data_prep import (
     ad_files,
     phrase_mining,

@@ -15,9 +15,9 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 
+from bert_mgpu.core.encodings import UTF_8
 from bert_mgpu.core.errors import UserError, shortened
 from bert_mgpu.core.rng import philox
-from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.data_prep.ad_files import Ad, AdBlock, AdStore
 from bert_mgpu.data_prep.phrase_index import PhraseDraws, PhraseIndex
 from bert_mgpu.data_prep.phrase_mining import Cutting

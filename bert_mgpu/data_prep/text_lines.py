@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterator
 from typing import IO
 
-from bert_mgpu.core import text_files
+from bert_mgpu.core import encodings, text_files
 from bert_mgpu.core.errors import UserError
 
 _LONGEST = 1_000_000  # characters of a line
@@ -40,5 +40,5 @@ def decode(raw: bytes, path: str, number: int) -> str:
         text = "\0"
     if "\0" in text:  # raises the error that fits
         location = f"{path}:{number}"
-        return text_files.decode(raw.rstrip(b"\n"), location, has_flag=False)
+        return encodings.decode(raw.rstrip(b"\n"), location, has_flag=False)
     return text

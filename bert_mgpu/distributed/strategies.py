@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_mgpu.core.errors import RunError
 from bert_mgpu.distributed import pairwise
 
 _KEYS = 1_000_000  # more collective keys than a strategy uses
@@ -45,11 +46,16 @@ def replica_id() -> int:
 def failure_alone(
     device: str, function: Callable[..., Any], *inputs: Any
 ) -> Exception | None:
-    """The error of a function run on one device alone; None if it succeeds."""
+    """The error of a function run on one device alone; None if it succeeds.
+
+    Raises RunError, such as that of SIGTERM, which is no failure of the function.
+    """
     try:
         with tf.device(device):
             outputs = tf.function(function, autograph=False)(*inputs)
             tf.nest.map_structure(lambda value: value.numpy(), outputs)
+    except RunError:
+        raise
     except Exception as error:
         return error
     return None

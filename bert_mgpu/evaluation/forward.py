@@ -218,7 +218,10 @@ def check_finite(outputs: Outputs, precision: str, name: str) -> None:
             rows = np.unique(np.searchsorted(column.offsets, rows, side="right") - 1)
         count = len(column.lengths) if isinstance(column, Ragged) else len(column)
         if len(rows):
-            advice = "pass --precision=float32"
+            advice = (
+                "pass --precision=float32, without --do_train or with another"
+                " --output_dir"
+            )
             if precision in ("float32", "tf32"):
                 advice = "train again with a lower --learning_rate"
             raise NotFinite(

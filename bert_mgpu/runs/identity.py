@@ -136,6 +136,8 @@ def check_identity(
     old = {field.name: field.default for field in _compared(config)} | old
     if _SAMPLED_BY in old and "seed" in new:
         new = {_SAMPLED_BY: new["seed"]} | new
+    if _SAMPLED_BY in new and "seed" in old:
+        old = {_SAMPLED_BY: old["seed"]} | old
     changes = [
         _change(name, old[name], new[name])
         for name in new

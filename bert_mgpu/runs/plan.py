@@ -97,7 +97,7 @@ def _steps(run: Run, steps: int, done: int, *, rows: int) -> Iterator[str]:
     yield f"{steps}: {rows} rows, {epochs}" + f"; {done} are done" * (done > 0)
     if run.config.eval_every:
         every = run.config.eval_every
-        evaluations = -(-steps // every) - done // every
+        evaluations = -(-steps // every) - done // every if done < steps else 0
         yield f"{units.counted(evaluations, 'evaluation')}, not in the time below"
     if done:
         yield "(the changes below would be another run, in another --output_dir)"

@@ -258,6 +258,8 @@ class TaskDataset:
             "max_seq_length": config.max_seq_length,
             "truncation": [config.truncation, config.head_tokens],
         }
+        if table := source.columns.table:  # which the name of the file may decide
+            settings["format"] = table.form.format_of(source.path)
         if own := self.family.feature_settings(config):
             settings["family"] = own
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bert_mgpu.core import text_files
+from bert_mgpu.core import encodings
 from bert_mgpu.core.errors import short_repr
 from bert_mgpu.data import tables
 from bert_mgpu.data.columns import Column
@@ -43,7 +43,7 @@ class Columns:
     language: str | None = None  # rows with another value in column 0 are skipped
     id: int | None = None
     group: int | None = None  # rows with the same value are ranked together
-    encoding: str = text_files.UTF_8  # used where there is no table
+    encoding: str = encodings.UTF_8  # used where there is no table
     # Texts may be lists of words, and labels nested lists or objects.
     nested: bool = False
     table: TableColumns | None = None  # for a user's own files

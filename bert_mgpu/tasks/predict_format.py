@@ -14,7 +14,7 @@ import os
 import pathlib
 from typing import Any, NamedTuple
 
-from bert_mgpu.core import text_files
+from bert_mgpu.core import encodings, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.text_files import Lines, read_lines
@@ -67,8 +67,8 @@ def find_format(
         return PredictFormat(columns) if streams else _with_known_id(columns, path)
     if asked is None and not streams and _is_named(columns, path):
         return _with_known_id(columns, path)
-    if asked is None and streams and columns.table:
-        columns = _stream_columns(task, columns, columns.table)
+    if asked is None:
+        columns = _with_own_format(task, columns, path)
     lines = read_lines(path, encoding_of(columns), faults)
     read = [*_beginning(lines, 1 if streams else _LOOKED_AT)]
     texts = [text for _, text in read if text.strip()]
@@ -154,7 +154,7 @@ def encoding_of(columns: Columns) -> str:
 
 
 def _or_utf_8(columns: Columns) -> Columns:
-    encoding = text_files.or_utf_8(encoding_of(columns))
+    encoding = encodings.or_utf_8(encoding_of(columns))
     if columns.table is None:
         return dataclasses.replace(columns, encoding=encoding)
     form = columns.table.form._replace(encoding=encoding)
@@ -261,9 +261,11 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     return suffixes[-1].lower() if suffixes else ""
 
 
-def _stream_columns(task: TaskFiles, columns: Columns, table: TableColumns) -> Columns:
-    """The columns of standard input, whose format is that of the task's files."""
-    name = task.test or task.dev or task.train or ""
+def _with_own_format(task: TaskFiles, columns: Columns, path: str) -> Columns:
+    """The columns of a file whose name does not tell its format: that of the task's."""
+    table, name = columns.table, task.test or task.dev or task.train or ""
+    if table is None or table.form.format_of(name) == table.form.format_of(path):
+        return columns
     form = table.form._replace(format=table.form.format_of(name))
     return dataclasses.replace(columns, table=table._replace(form=form))
 

@@ -12,7 +12,7 @@ import inspect
 import pathlib
 
 from bert_mgpu.config.base import fields
-from bert_mgpu.config.classification import ClassificationFlags
+from bert_mgpu.config.classification import WORDS, ClassificationFlags
 from bert_mgpu.config.finetuning import LONG_TEXT_FLAGS, FinetuneConfig
 from bert_mgpu.config.rewriting import RewritingFlags
 from bert_mgpu.config.span_qa import SpanQaFlags
@@ -91,7 +91,9 @@ def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
             str(config.task_name or files.name), config.data_dir, BUILTIN
         )
     ]
-    if config.truncation != "head" and files.columns.text_b is not None:
+    pairs = files.columns.text_b is not None or files.columns.pair is not None
+    by_words = files.has_slots and config.ad_slot == WORDS  # rows of the ad alone
+    if config.truncation != "head" and pairs and not by_words:
         lines.append(
             f"--truncation={config.truncation}: pairs of texts are still cut at the end"
         )

@@ -18,7 +18,7 @@ from typing import Any
 
 from bert_mgpu.checkpoints.run_folder import TrainedTask
 from bert_mgpu.config.finetuning import FinetuneConfig
-from bert_mgpu.core import files, text_files
+from bert_mgpu.core import encodings, files
 from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.data import tables
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns, TableColumns, TaskFiles
@@ -82,6 +82,7 @@ def read_task_json(
     elif trained and model_values:
         path = trained.path
         values = known(path, {k: v for k, v in model_values.items() if k != "name"})
+        values = _of_another_file(values, by_flag)
     elif by_flag:
         values = {}
     else:
@@ -92,6 +93,26 @@ def read_task_json(
         values = _as_trained(trained, values, types[kind].model_keys, types=types)
     task_type = types[kind]
     return _with_options(_task(name.lower(), values), values, task_type)
+
+
+def _of_another_file(
+    values: dict[str, Any], by_flag: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values of run.json, without those that flags for another file contradict.
+
+    Whether that file has a header follows from how the flags give its columns; without
+    one, the names of the model's own columns mean nothing.
+    """
+    left = set[str]()
+    if "target" in by_flag:
+        left.add("label")  # as run.json calls that column
+    given = [by_flag[key] for key in COLUMNS if key in by_flag]
+    header = any(isinstance(column, str) for column in given)
+    if "text_a" in by_flag or "header" in by_flag:
+        left.add("header")
+        if not by_flag.get("header", header):
+            left |= {key for key in COLUMNS if isinstance(values.get(key), str)}
+    return {key: value for key, value in values.items() if key not in left}
 
 
 def _as_trained(
@@ -177,7 +198,7 @@ def _task(name: str, values: Mapping[str, Any]) -> TaskFiles:
     form = tables.TableFormat(
         values.get("format"),
         values.get("header", named),
-        values.get("encoding", text_files.UTF_8),
+        values.get("encoding", encodings.UTF_8),
     )
     cells = {key: number for number, key in enumerate(columns)}
     return TaskFiles(

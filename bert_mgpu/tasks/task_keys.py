@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from bert_mgpu.checkpoints import run_folder
 from bert_mgpu.config import tagging
 from bert_mgpu.config.base import FlagTable
-from bert_mgpu.core import text_files
+from bert_mgpu.core import encodings
 from bert_mgpu.core.errors import UserError, short_repr
 from bert_mgpu.data import columns, tables
 from bert_mgpu.tasks.files import DEFAULT_TYPE, Columns
@@ -66,7 +66,7 @@ KEYS = {
     **{name: Key(f"{name}_column", (int, str), columns.parsed) for name in COLUMNS},
     "format": Key("file_format", (str,), choices=tables.FORMATS),
     "header": Key("header", (bool,)),
-    "encoding": Key("encoding", (str,), choices=text_files.ENCODINGS),
+    "encoding": Key("encoding", (str,), choices=encodings.ENCODINGS),
     "labels": Key("labels", (list,), _listed),
     "type": Key("task_type", (str,)),
     "label_separator": Key("label_separator", (str,)),
@@ -179,8 +179,8 @@ def checked(
         raise UserError(f"{origin('labels')}: a label {fault}")
     if outer := [label for label in labels if label != label.strip()]:
         raise UserError(
-            f"{origin('labels')}: {outer[0]!r} has blanks around it, which no row's"
-            " label keeps"
+            f"{origin('labels')}: {outer[0]!r} has blanks around it: leave them out,"
+            " here and in the files"
         )
     if len(set(labels)) < len(labels):
         raise UserError(f"{origin('labels')} names a label twice")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from bert_mgpu.text.pieces import cover_dropped
 from bert_mgpu.text.tokenization import Tokenizer
+from bert_mgpu.text.words import is_unspaced_script
 
 Place = tuple[int, int]  # the start and the excluded end, in characters
 
@@ -48,6 +50,38 @@ def source_of(text: str, tokenizer: Tokenizer, slot_marker: str = "") -> Rewrite
         ids=[index for index, _, _ in located],
         places=[(start, end) for start, end in places],
     )
+
+
+def parted_at_slots(source: RewriteSource, target: str) -> str:
+    """The target with spaces around what stands in the slots, as the source is read.
+
+    Only in scripts without spaces, such as kana, since in others a slot stands for
+    whole words. A slot ends as early as possible; adjacent slots are one. Unchanged if
+    the target is not the source with something written in each slot.
+    """
+    borders = [0, *itertools.chain(*source.slots), len(source.text)]
+    ends = zip(borders[::2], borders[1::2], strict=True)
+    first, *rest = (source.text[start:end] for start, end in ends)
+    made, place = first, len(first)
+    if not target.startswith(first):
+        return target
+    for number, part in enumerate(rest, 1):
+        is_last = number == len(rest)
+        if not part and not is_last:
+            continue
+        end = target.find(part, place + 1)
+        if is_last:
+            end = len(target) - len(part) if target.endswith(part) else -1
+        if end <= place:
+            return target
+        made += f"{_gap(target, place)}{target[place:end]}{_gap(target, end)}{part}"
+        place = end + len(part)
+    return made
+
+
+def _gap(text: str, place: int) -> str:
+    """A space where a character beside the place belongs to a script without spaces."""
+    return " " * any(map(is_unspaced_script, text[max(0, place - 1) : place + 1]))
 
 
 def blanked(text: str, slots: Sequence[Place]) -> str:

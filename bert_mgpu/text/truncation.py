@@ -6,12 +6,18 @@ from collections.abc import Callable, Sequence
 
 from bert_mgpu.core.errors import UserError
 
+
+def _head_beside_tail(budget: int, head_tokens: int) -> int:
+    """head_tokens, or half where they would leave nothing for the tail."""
+    return head_tokens if head_tokens < budget else budget // 2
+
+
 # (budget, head_tokens) -> tokens kept from the head; the tail gets the rest.
 # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", 5.3.1.
 HEADS: dict[str, Callable[[int, int], int]] = {
     "head": lambda budget, head_tokens: budget,
     "tail": lambda budget, head_tokens: 0,
-    "head_tail": min,
+    "head_tail": _head_beside_tail,
 }
 TRUNCATIONS = tuple(HEADS)
 

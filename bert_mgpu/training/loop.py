@@ -123,6 +123,8 @@ def train(
             upcoming = batch
             if done < plan.steps:  # it is copied to the devices while this step runs
                 upcoming, waited = _next(batches)
+            else:
+                waited = 0.0  # for no batch
             rate = plan.rate(step)
             compilations = towers.compilations
             result = towers.train_step(

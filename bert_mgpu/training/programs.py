@@ -81,6 +81,12 @@ class Programs:
         return self._forward
 
     @property
+    def traces(self) -> int:
+        """The number of batch shapes for which there are passes, of either kind."""
+        programs = (self.micro_batch, self._forward, self._compiled_forward)
+        return sum(program.count for program in programs)
+
+    @property
     def compiles(self) -> bool:
         """Whether passes are compiled, at once or when they have become frequent."""
         return self._xla.passes or self._xla.forward_after is not None

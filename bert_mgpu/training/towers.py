@@ -127,9 +127,8 @@ class Towers:
 
     @property
     def compilations(self) -> int:
-        """The number of batch shapes compiled so far."""
-        functions = (self._train_step, self._outputs)
-        return sum(f.experimental_get_tracing_count() for f in functions)
+        """The number of batch shapes compiled so far, also for other weights."""
+        return self.programs.traces
 
     # -- training -----------------------------------------------------------
 

@@ -27,6 +27,11 @@ class TracedOnce:
             function = self._function.get_concrete_function(*specs, **named_specs)
             self._traced[key] = function
 
+    @property
+    def count(self) -> int:
+        """The number of traces."""
+        return len(self._traced)
+
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self._traced[_key((arguments, named))](*arguments, **named)
 

@@ -6,10 +6,12 @@ import pathlib
 import numpy as np
 import pytest
 
-from bert_mgpu.core import text_files
+from bert_mgpu.core import encodings, text_files
 from bert_mgpu.core.errors import UserError
+from bert_mgpu.core.files import STANDARD_INPUT
 from bert_mgpu.core.rng.shuffles import sample_rows
 from bert_mgpu.core.text_files import check_file, read_lines
+from tests.support.standard_input import typed
 
 
 def _lines(path: pathlib.Path, content: bytes) -> list[tuple[int, str]]:
@@ -128,12 +130,32 @@ def test_a_sample_as_large_as_the_file_is_the_file(n_total, n_keep):
 def test_a_file_that_may_be_utf_8_shows_which_it_is(tmp_path, lines, written, read):
     path = tmp_path / "new.txt"
     path.write_bytes("\n".join(lines).encode(written))
-    encoding = text_files.or_utf_8("gbk")
+    encoding = encodings.or_utf_8("gbk")
     assert [*text_files.read_lines(path, encoding)][-1] == (len(lines), read)
 
 
+@pytest.mark.parametrize(
+    ("usual", "lines", "written"),
+    [
+        ("gbk", ["plain", "café", "不错"], "utf-8"),
+        ("latin-1", ["café à Genève", "5 €"], "utf-8"),
+        ("windows-1252", ["Äpfel"], "utf-8"),
+        ("windows-1252", ["Äpfel", "5 €"], "windows-1252"),
+        ("gbk", ["联通", "好"], "gbk"),
+    ],
+)
+def test_a_whole_file_is_read_in_one_encoding(tmp_path, usual, lines, written):
+    path = tmp_path / "new.txt"
+    path.write_bytes("\n".join(lines).encode(written))
+    encoding = encodings.or_utf_8(usual)
+    assert [text for _, text in read_lines(path, encoding)] == lines
+    with typed(path):  # whose next line may not have come yet
+        last = [text for _, text in read_lines(STANDARD_INPUT, encoding)][-1]
+    assert last == lines[-1]
+
+
 def test_utf_8_is_no_other():
-    assert text_files.or_utf_8("utf-8") == "utf-8"
+    assert encodings.or_utf_8("utf-8") == "utf-8"
 
 
 def test_a_line_of_another_encoding_is_told_its_own(tmp_path):

@@ -123,7 +123,7 @@ def test_blocks_hold_all_documents_once_and_whole(tmp_path, many, least):
     ]
     assert sentences(own) == google_documents(many)
     for block, actual in zip(blocks, documents, strict=True):
-        assert len(actual) >= 7 and not block.is_cut
+        assert len(actual) >= 7 and not block.is_short
         assert block.documents == len(actual) - block.context
     for block in blocks[:-1]:
         assert block.size >= least and block.context == 0
@@ -180,7 +180,7 @@ def test_a_block_ends_where_it_is_too_large(tmp_path):
     blocks, documents = read(
         tmp_path, [write(tmp_path / "text", text)], Cut(window=3, least=1, most=90)
     )
-    assert [(b.size, b.is_cut) for b in blocks] == [(90, True)] * 9 + [(90, False)]
+    assert [(b.size, b.is_short) for b in blocks] == [(90, True)] * 9 + [(90, False)]
     assert sum(len(d.sentences) for actual in documents for d in actual) == 100
     assert [actual[0].lines[0] for actual in documents] == list(range(1, 101, 10))
 

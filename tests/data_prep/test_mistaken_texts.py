@@ -10,6 +10,8 @@ import pytest
 from bert_mgpu.config import parsing
 from bert_mgpu.config.base import fields
 from bert_mgpu.config.preparation import PreparationConfig
+from bert_mgpu.data_prep import corpus
+from bert_mgpu.data_prep import prepare as preparing
 from tests.support.paths import ROOT
 from tests.support.preparation import FEATURES, LENGTH, parse, sentences
 
@@ -192,6 +194,17 @@ BAD_PAIRS = [
 def test_bad_pairs(refuse, work, lines, fragment):
     (work / "text").write_text("\n".join(lines), encoding="utf-8")
     refuse(fragment, objective="infill")
+
+
+def test_too_few_documents_for_random_sentences_are_told(prepare, work, monkeypatch):
+    """Of the first block that has too few, not of one that only ends in a document."""
+    cut = corpus.Cut(window=10, least=300, most=400)
+    monkeypatch.setattr(preparing, "Cut", lambda *_: cut)
+    (work / "text").write_text("x0y0\nx0y1\n\n" * 10)
+    (work / "long").write_text("x0y0 x0y1\n" * 150)
+    _, err = prepare(input_file="text,long")
+    told = "sentence comes from only 1 document (0 kB), not from 10000: put blank"
+    assert told in " ".join(err.split())
 
 
 def test_text_that_does_not_suit_is_told(prepare, work):

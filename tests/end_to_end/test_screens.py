@@ -15,7 +15,9 @@ TRAINS = {"do_train": True, "do_eval": True, "num_train_epochs": 2, "log_steps":
 USES = {"do_predict": True, "n_gpus": 2, "cpu_devices": 2, "eval_steps": 4}
 # Words that depend on how long something takes.
 OF_TIMES = {
+    "second#",
     "seconds#",
+    "minute#",
     "minutes#",
     "left",
     "wait",

@@ -157,6 +157,15 @@ def test_proposes_what_is_faster_where_a_cpu_would_take_days(monkeypatch):
     assert "freeze" not in told(job_of())
 
 
+@pytest.mark.parametrize(
+    ("steps", "done", "told"), [(105, 0, 11), (105, 30, 8), (105, 105, 0), (50, 100, 0)]
+)
+def test_counts_the_evaluations_that_are_left(steps, done, told):
+    job = job_of(eval_steps=10, do_train=True)
+    lines = [*plan_lib._steps(job, steps, done, rows=80)]
+    assert lines[1].startswith(f"{told} evaluation")
+
+
 @pytest.mark.parametrize("count", [1, 4])
 def test_says_what_compilation_takes(monkeypatch, count):
     monkeypatch.setattr(plan_lib, "_probe", lambda *_: ((20.0, 31.0), 2.0))

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks import reader
 from tests.support.predict_formats import found
 
@@ -73,6 +74,17 @@ def test_without_ids_other_columns_stay_where_they_are(tmp_path):
         task, path, "test", label=None, with_label=False, columns=chosen.columns
     )
     assert (row.text_a, row.group) == ("sun", "q")
+
+
+def test_an_absent_id_is_not_named_among_the_columns_there_are(tmp_path):
+    path = tmp_path / "new.jsonl"
+    path.write_text('{"set": "q"}\n')
+    flags = {"id_column": "key", "text_a_column": "body", "file_format": "jsonl"}
+    task, chosen = found(path, flags)
+    with pytest.raises(UserError, match=r"no column 'body' \(there are 'set'\)"):
+        reader.read_examples(
+            task, path, "test", label=None, with_label=False, columns=chosen.columns
+        )
 
 
 def test_a_parquet_file_may_lack_the_ids(tmp_path):

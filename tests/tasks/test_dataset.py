@@ -127,6 +127,16 @@ def test_what_differs_is_made_anew(read, what):
     assert len(read()) == 2
 
 
+def test_another_format_by_the_name_makes_its_rows_anew(dataset, tmp_path):
+    """A file that is renamed: a cell with a line's end in CSV is two rows of TSV."""
+    sizes = []
+    for name in ("new.tsv", "new.csv", "new.tsv"):
+        (tmp_path / name).write_text('"a\nb"\n"c"\n')
+        made = dataset(task={"test": name, "text_a": 0, "label": 1})
+        sizes.append(len(made.read("test")[0]))
+    assert sizes == [3, 2, 3]
+
+
 class WithFlag(ClassificationFamily):
     """Its features depend on a flag that no other family has."""
 

@@ -1,5 +1,6 @@
 """The format of a file to predict, by its name or by its first line."""
 
+import dataclasses
 import gzip
 import json
 
@@ -12,6 +13,8 @@ from tests.support.predict_formats import found, task_of
 OBJECT = '{"text_a": "sun, joy", "text_b": "rain"}'
 NAMED = '{"body": "sun, joy"}'
 TABS, BARE = "0\tsun\train", "sun, joy"
+# The names of the task's files tell their format.
+CSV, PARQUET = {"train_file": "a.csv"}, {"train_file": "a.parquet"}
 # Flags of the task, the first line, the format that it is taken for; None: rows.
 FIRST_LINES = [
     ({"text_a_column": "1"}, TABS, None),
@@ -43,6 +46,13 @@ FIRST_LINES = [
     ),  # whose header is then refused
     ({"text_a_column": "1", "file_format": "csv"}, "sun", "text"),
     ({"text_a_column": "1", "file_format": "csv"}, OBJECT, "jsonl"),
+    ({"text_a_column": "body", **CSV}, "id,body", None),
+    ({"text_a_column": "body", **CSV}, "Arsenal won, again", "text"),
+    ({"text_a_column": "1", **CSV}, BARE, None),
+    ({"text_a_column": "1", "text_b_column": "0", **CSV}, "sun\tjoy", "text"),
+    ({"text_a_column": "a", "text_b_column": "b", **CSV}, "sun\tjoy", "text"),
+    ({"text_a_column": "body", "train_file": "a.jsonl"}, NAMED, None),
+    ({"text_a_column": "a", "text_b_column": "b", **PARQUET}, "sun\tjoy", "text"),
     ({"text_a_column": "body"}, "body", None),
     ({"text_a_column": "body"}, "bodies", "text"),
     ({"text_a_column": "body"}, "y\tbodies", None),  # whose header is then refused
@@ -73,8 +83,12 @@ def test_the_first_line_decides_of_txt(tmp_path, flags, line, kind):
     path = tmp_path / "new.txt"
     path.write_text(f"{line}\n")
     task, chosen = found(path, flags)
+    own = task.columns_of("test")
+    if name := flags.get("train_file"):
+        form = own.table.form._replace(format=own.table.form.format_of(name))
+        own = dataclasses.replace(own, table=own.table._replace(form=form))
     if kind is None:
-        assert chosen.columns == task.columns_of("test")
+        assert chosen.columns == own
         said = f"{path}: rows as the task's own files have them"
         assert (chosen.note or "").startswith(said if line else "")
     else:

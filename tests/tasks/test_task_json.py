@@ -89,9 +89,51 @@ FULL = {
 DEFAULTS = {"header": False, "encoding": "utf-8", "type": "single"}
 
 
-def of_trained(values):
+def of_trained(values, **flags):
     trained = TrainedTask(pathlib.Path("model/run.json"), values, {})
-    return registry.find_task_files(FinetuneConfig(trained_task=trained))
+    return registry.find_task_files(FinetuneConfig(trained_task=trained, **flags))
+
+
+NAMED = {"name": "mine", "text_a": "t", "label": "l", "header": True}
+NUMBERED = {"name": "mine", "text_a": 0, "label": 1, "header": False}
+WORDS = NUMBERED | {"type": "tags", "format": "conll"}
+
+
+@pytest.mark.parametrize(
+    ("values", "flags", "header", "columns"),
+    [
+        (NAMED, {"text_a_column": "0"}, False, {"text_a": 0}),
+        (NAMED, {"text_a_column": "0", "header": False}, False, {"text_a": 0}),
+        (NAMED, {"text_a_column": "0", "header": True}, True, {"label": "l"}),
+        (NAMED, {"text_a_column": "u"}, True, {"text_a": "u", "label": "l"}),
+        (NAMED, {"label_column": "1"}, True, {"text_a": "t", "label": 1}),
+        (NUMBERED, {"text_a_column": "u"}, True, {"text_a": "u", "label": 1}),
+        (NUMBERED, {"id_column": "2"}, False, {"text_a": 0, "label": 1}),
+        (
+            WORDS,
+            {"file_format": "jsonl", "text_a_column": "w", "label_column": "t"},
+            True,
+            {"text_a": "w", "label": "t"},
+        ),
+    ],
+)
+def test_flags_describe_another_file_than_the_trained_one(
+    values, flags, header, columns
+):
+    """What run.json says of its own files' header does not contradict them."""
+    files = of_trained(values, **flags)
+    form, names = files.columns.table
+    assert form.header == header
+    cells = {key: getattr(files.columns, key) for key in ("text_a", "label")}
+    own = {key: names[cell] for key, cell in cells.items() if cell is not None}
+    assert columns.items() <= own.items()
+    assert header or all(isinstance(name, int) for name in own.values())
+
+
+def test_a_trained_rewriting_takes_another_target():
+    values = {"name": "mine", "type": "rewrite", "text_a": "t", "label": "better"}
+    files = of_trained(values, target_column="best")
+    assert files.columns.table.columns[files.columns.label] == "best"
 
 
 PLAIN = {"name": "mine", "text_a": 0, **DEFAULTS}

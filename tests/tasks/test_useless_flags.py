@@ -27,6 +27,22 @@ def refused(task_type, **flags):
     return message.removesuffix(": leave the flag out")
 
 
+@pytest.mark.parametrize(
+    ("task", "flags", "told"),
+    [
+        ("mrpc", {}, True),
+        ("sentiment", {}, True),  # whose lines hold both texts
+        ("cola", {}, False),
+        ("ad", {}, True),
+        ("ad", {"ad_slot": "words"}, False),  # rows of the ad alone
+    ],
+)
+def test_truncation_that_pairs_ignore_is_told(task, flags, told):
+    config = FinetuneConfig(task_name=task, truncation="tail", **flags)
+    lines = registry.remarks(config, registry.find_task_files(config))
+    assert any("--truncation=tail: pairs" in line for line in lines) == told
+
+
 def test_every_flag_is_of_all_types_or_of_those_of_a_table():
     shared = {field.name for field in fields(FinetuneFlags)}
     tables = {kind.flags for kind in registry.TYPES.values()}

@@ -40,13 +40,20 @@ def test_sun_et_al_keep_128_and_382_of_a_long_text():
     assert kept == [*range(128), *range(1000 - 382, 1000)]
 
 
+def test_a_short_row_keeps_half_of_each():
+    """At --max_seq_length=128 the 128 tokens of the default would leave no tail."""
+    kept = truncation.truncate(range(1000), 126, "head_tail")
+    assert kept == [*range(63), *range(1000 - 63, 1000)]
+
+
 @pytest.mark.parametrize("how", truncation.TRUNCATIONS)
 def test_any_length_and_budget(how):
     for length, budget, head in itertools.product(range(12), repeat=3):
         kept = truncation.truncate(range(length), budget, how, head_tokens=head)
         assert len(kept) == min(length, budget)
         assert kept == sorted(set(kept))
-        tail = {"head": 0, "tail": budget, "head_tail": max(budget - head, 0)}[how]
+        beside = budget - (head if head < budget else budget // 2)
+        tail = {"head": 0, "tail": budget, "head_tail": beside}[how]
         if length > budget:
             assert kept[budget - tail :] == list(range(length - tail, length))
             assert kept[: budget - tail] == list(range(budget - tail))

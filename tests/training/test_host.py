@@ -37,14 +37,12 @@ def calls(first_params, monkeypatch):
             events.append((what, number))
             return work(*arguments, **named)
 
-        # How often it was traced says whether a step compiled.
-        count = "experimental_get_tracing_count"
-        setattr(call, count, getattr(work, count, None))
         return call
 
     class Recorder:
         def step(self, done):
             events.append(("recorded", done.step))
+            events.append(("waited", done.waited))
 
     def run(read_every=1):
         step = towers._train_step
@@ -106,6 +104,13 @@ def test_results_are_read_where_they_are_needed(calls):
         else:
             told_after[number] = launched
     assert told_after == {1: 1, 2: 5, 3: 5, 4: 5, 5: 6, 6: 6}
+
+
+def test_the_last_step_waits_for_no_batch(calls, monkeypatch):
+    own = loop._next
+    monkeypatch.setattr(loop, "_next", lambda batches: (own(batches)[0], 1.0))
+    waits = [seconds for what, seconds in calls() if what == "waited"]
+    assert waits == [1.0] * (STEPS - 1) + [0.0]
 
 
 def test_one_vector_holds_all_of_a_step(first_params):

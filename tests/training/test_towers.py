@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_mgpu.core.errors import Preempted
 from bert_mgpu.core.task import DropoutKey
-from bert_mgpu.distributed import devices
+from bert_mgpu.distributed import devices, strategies
 from bert_mgpu.model import bert, heads
+from bert_mgpu.tasks.classification.task import Classification
 from bert_mgpu.training import towers
 from tests.support.batches import CONFIG, LABELS, LENGTH, NO_DROPOUT, make_batch, split
 from tests.support.compare import assert_close, assert_same_bits
@@ -132,8 +134,6 @@ def test_placement_is_told():
 
 
 def test_outputs_come_in_the_order_of_rows(first_params):
-    from bert_mgpu.tasks.classification.task import Classification
-
     task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
     batch = make_batch(np.random.default_rng(0), 6, ragged=False)
     wanted = task.outputs(
@@ -147,9 +147,34 @@ def test_outputs_come_in_the_order_of_rows(first_params):
     np.testing.assert_allclose(logits, wanted, atol=1e-6)
 
 
+def test_other_weights_use_what_is_compiled(first_params):
+    """As the next one of --seeds does: nothing is to be told of it."""
+    task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)
+    made = towers.Towers(task, 2, devices.configure("cpu", 1), seed=1, xla=True)
+    batch = made.place(split(batches(4, 1)[0], 2))
+    counts = []
+    for _ in range(2):
+        made.load(first_params, made.initial_slots(first_params))
+        counts.append(made.compilations)
+        made.train_step(batch, 0, 1e-3)
+        counts.append(made.compilations)
+    assert counts == [0, 1, 1, 1]
+
+
+def test_sigterm_is_no_failure_of_a_device():
+    def stopped():
+        raise Preempted("by SIGTERM")
+
+    def failing():
+        raise ValueError("of this device")
+
+    assert isinstance(strategies.failure_alone("CPU:0", failing), ValueError)
+    with pytest.raises(Preempted):
+        strategies.failure_alone("CPU:0", stopped)
+
+
 def test_frequent_shapes_of_a_stream_are_compiled(first_params):
     """The third batch of a shape is; it counts alone, and the outputs are the same."""
-    from bert_mgpu.tasks.classification.task import Classification
     from bert_mgpu.training.programs import Compilation
 
     task = Classification("x", CONFIG, LABELS, max_seq_length=LENGTH)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bert_mgpu.core.text_files import UTF_8
+from bert_mgpu.core.encodings import UTF_8
 from bert_mgpu.data import columns as column_lib
 from bert_mgpu.data.columns import Column
 from bert_mgpu.tasks.files import Columns, split_at_tabs

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from bert_mgpu.cli.doctor.near_rows import classes_of, same_label
 from bert_mgpu.cli.doctor.plain_characters import PlainCharacters, object_in
 from bert_mgpu.cli.doctor.task_sets import ReadSet
-from bert_mgpu.core import hashing, text_files
+from bert_mgpu.core import encodings, hashing, text_files
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import replacing_folder, unwritable
 from bert_mgpu.core.rows import Example
@@ -184,7 +184,7 @@ def _write_copy(
         shutil.copyfile(read.path, copy)
         return f"copied {copy.name} as it is: rows of this format are not repaired"
     encoding = text_files.detect_encoding(read.path, encoding_of(read.columns))
-    codec = text_files.ENCODINGS[encoding]
+    codec = encodings.ENCODINGS[encoding]
     lines = lines or text_files.read_lines(read.path, encoding)
     own = PlainCharacters(
         plain,

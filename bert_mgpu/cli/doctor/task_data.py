@@ -33,10 +33,10 @@ from bert_mgpu.cli.flag_checks import check_needed
 from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.config.task_data import TaskDataConfig
 from bert_mgpu.core import terminal, units
+from bert_mgpu.core.encodings import UTF_8
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.core.files import check_writable
 from bert_mgpu.core.rows import Example
-from bert_mgpu.core.text_files import UTF_8
 from bert_mgpu.data.cache import length_notes
 from bert_mgpu.evaluation import html
 from bert_mgpu.tasks import data_checks, registry, sources

@@ -81,6 +81,8 @@ def featurise(
     features = rows_lib.labelled(
         PairRows(columns, ads.lengths + 2), examples, labels, longest=max_seq_length
     )
+    if cut["how"] != "head":
+        features.notes["truncation"] = False  # so it is not proposed
     own = {POSITIONS: Ragged.from_rows(positions), _IDS: Ragged.from_rows(words)}
     strange = sum(row == [unknown] for row in words)
     return dataclasses.replace(

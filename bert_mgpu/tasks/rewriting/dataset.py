@@ -24,7 +24,7 @@ from bert_mgpu.tasks.rewriting.rows import (
     special_of,
 )
 from bert_mgpu.text.edits import Edits, Tokens, edits_of
-from bert_mgpu.text.rewrite_source import RewriteSource, source_of
+from bert_mgpu.text.rewrite_source import RewriteSource, parted_at_slots, source_of
 from bert_mgpu.text.tokenization import Tokenizer
 
 # Names in `Features.unread`, of values of the tagged row: the tokens before which slots
@@ -122,6 +122,22 @@ def slots_of(source: RewriteSource) -> list[int]:
     return sorted({*source.slot_tokens})
 
 
+def target_texts(
+    sources: Sequence[RewriteSource], targets: Sequence[str], tokenizer: Tokenizer
+) -> list[str]:
+    """The targets, read as their texts are where a slot parts a word: `この[SLOT]です`.
+
+    To the tokenizer the whole target is one word, the text is two.
+    """
+    return [
+        parted_at_slots(own, target)
+        if own.slots
+        and tags.slot_edits(own.ids, slots_of(own), tokenizer.ids(target)) is None
+        else target
+        for own, target in zip(sources, targets, strict=True)
+    ]
+
+
 def true_edits(
     sources: Sequence[RewriteSource], targets: Sequence[Tokens]
 ) -> list[Edits | None]:
@@ -146,11 +162,14 @@ def _targets(
 ) -> list[PairTarget | None]:
     """What each text is to become; None if that is not known."""
     unknown = special_of(tokenizer).unk
-    texts = {n: each.label for n, each in enumerate(examples) if each.label is not None}
-    ids = [tokenizer.ids(text) for text in texts.values()]
-    edits = true_edits([sources[number] for number in texts], ids)
+    labelled = [n for n, each in enumerate(examples) if each.label is not None]
+    own_sources = [sources[number] for number in labelled]
+    texts = [str(examples[number].label) for number in labelled]
+    texts = target_texts(own_sources, texts, tokenizer)
+    ids = [tokenizer.ids(text) for text in texts]
+    edits = true_edits(own_sources, ids)
     found: list[PairTarget | None] = [None] * len(examples)
-    for number, target, own in zip(texts, ids, edits, strict=True):
+    for number, text, target, own in zip(labelled, texts, ids, edits, strict=True):
         written = target if own is None else own.written
         known = {*sources[number].ids, *(contexts[number] or ())}
         found[number] = PairTarget(
@@ -160,7 +179,7 @@ def _targets(
             in_row=sum(token in known for token in written),
             swaps=own is not None
             and unknown in target
-            and _swaps(sources[number], own, texts[number], tokenizer=tokenizer),
+            and _swaps(sources[number], own, text, tokenizer=tokenizer),
         )
     return found
 

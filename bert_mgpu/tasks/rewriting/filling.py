@@ -18,8 +18,8 @@ from bert_mgpu.core.task import Forward
 from bert_mgpu.tasks.rewriting.dataset import MASKED_IDS
 from bert_mgpu.tasks.rewriting.drafts import Draft
 from bert_mgpu.tasks.rewriting.rows import RewriteRow, Special, layout, room_of
+from bert_mgpu.text.vocab_coverage import is_standalone
 from bert_mgpu.text.whole_words import continuing
-from bert_mgpu.text.words import is_unspaced_script
 
 WORDS, WORD_SCORES, LOSSES = "words", "word_scores", "word_losses"  # outputs
 _UNSEEN = "ZC"  # categories of characters: blanks, line ends, controls
@@ -54,12 +54,9 @@ class Vocabulary:
     @functools.cached_property
     def ends_word(self) -> np.ndarray:
         """Whether a piece of the same word may follow a token: bool [V]."""
-        return np.array([_ends_word(token) for token in self._tokens])
-
-
-def _ends_word(token: str) -> bool:
-    last = token[-1:]
-    return last.isalnum() and not is_unspaced_script(last)
+        ends = [token[-1:] for token in self._tokens]
+        alone = {char: is_standalone(char) for char in {*ends}}
+        return np.array([not alone[char] for char in ends])
 
 
 def _stands_for_no_text(token: str) -> bool:

@@ -91,7 +91,8 @@ def _advice(facts: Mapping[str, Any], obstacles: Iterable[str]) -> str:
     if (obstacle := max(obstacles, key=facts.__getitem__)) == "too_long":
         return f"raise --max_insert to {_enough(facts)}, or pass other pairs"
     advice = {
-        "misplaced": "write the same text in both, except in the slots",
+        "misplaced": "write the same text in both, except in the slots, which"
+        " stand for whole words",
         "unwritable": "add them to the vocabulary (docs/pretraining.md), or pass other"
         " pairs",
     }

@@ -10,7 +10,7 @@ from bert_mgpu.core.rows import Example, Features, Outputs
 from bert_mgpu.core.task import ReadExamples
 from bert_mgpu.tasks.rewriting import metrics
 from bert_mgpu.tasks.rewriting.blocks import KNOWN, REWRITINGS, Known
-from bert_mgpu.tasks.rewriting.dataset import SLOTS, true_edits
+from bert_mgpu.tasks.rewriting.dataset import SLOTS, target_texts, true_edits
 from bert_mgpu.tasks.rewriting.decoding import TokenRewriting
 from bert_mgpu.tasks.rewriting.metrics import RewritingScores
 from bert_mgpu.text import edits
@@ -64,8 +64,8 @@ class TruePairs:
     def _edits(self) -> list[list[TokenEdit]]:
         """The edits that turn the sources into the targets."""
         sources = self._tokenized()
-        ids = self._tokenizer.batch_ids(self.targets)
-        targets = [ids.row(number).tolist() for number in range(len(self.targets))]
+        texts = target_texts(sources, self.targets, self._tokenizer)
+        targets = [self._tokenizer.ids(text) for text in texts]
         made = true_edits(sources, targets)
         # All edits of a text with slots that is changed elsewhere, too.
         others = [(sources[n].ids, targets[n]) for n, own in enumerate(made) if not own]

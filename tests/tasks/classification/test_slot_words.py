@@ -94,6 +94,8 @@ def test_what_is_cut_takes_its_words_along(tokenizer, how, wanted):
     features = featurise(tokenizer, ROWS[4:5], length=length, how=how)
     assert read(features, tokenizer, 0) == wanted
     assert features.notes["truncated"] == 1
+    # Another --truncation is not proposed where it is in use.
+    assert features.notes.get("truncation", True) == (how == "head")
 
 
 def first_params(tokenizer, seed=3):

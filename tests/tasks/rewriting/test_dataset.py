@@ -9,7 +9,10 @@ from bert_mgpu.core.rows import Example
 from bert_mgpu.data import cache
 from bert_mgpu.tasks import data_checks
 from bert_mgpu.tasks.rewriting import dataset, metrics, pair_checks
-from tests.support.tiny import VOCAB
+from bert_mgpu.tasks.rewriting.rewritten import TruePairs
+from bert_mgpu.text.edits import Edits
+from bert_mgpu.text.tokenization import Tokenizer
+from tests.support.tiny import SPECIAL, VOCAB
 
 MOST = 2  # tokens at a place
 KEEP, DELETE = 1, MOST + 2  # ids of tags without anything before them
@@ -41,6 +44,28 @@ def shown(features, row):
         VOCAB[token].upper() if comes_out else VOCAB[token].lower()
         for token, comes_out in pairs
     )
+
+
+def test_a_slot_may_part_what_has_no_spaces(tmp_path):
+    """The target is read as the text is, of which the slot makes two words."""
+    words = [
+        *SPECIAL,
+        *["こ", "##の", "カ", "##メ", "##ラ", "は", "軽", "い", "##カ", "##は"],
+    ]
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    text, target, tokenizer = "この[SLOT]は軽い", "このカメラは軽い", Tokenizer(path)
+    example = Example("x", text, None, label=target, line=1)
+    made = dataset.featurise(
+        [example], tokenizer, max_seq_length=16, max_insert=3, slot_marker="[SLOT]"
+    )
+    assert made.notes["rewriting"]["misplaced"] == 0
+    camera = made.targets["masked_lm_ids"].row(1).tolist()
+    assert [words[one] for one in camera] == ["カ", "##メ", "##ラ"]
+    pairs = TruePairs([example], tokenizer, "[SLOT]")
+    found = pairs.edits_of([Edits([True] * 5, [0, 0, 3, 0, 0, 0], camera)])
+    scores = pairs.scores([target], found).values
+    assert scores["edit_precision"] == scores["edit_recall"] == 100.0
 
 
 def test_a_pair_has_a_row_of_tags_and_a_row_of_masks(featurise):

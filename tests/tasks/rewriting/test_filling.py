@@ -1,5 +1,7 @@
 """What is written in drafts, beside plain loops over the same model."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,7 @@ from bert_mgpu.tasks.rewriting import filling
 from bert_mgpu.tasks.rewriting.drafts import Draft
 from bert_mgpu.tasks.rewriting.filling import DraftText, Filled, Filler, Vocabulary
 from bert_mgpu.tasks.rewriting.rows import layout, slots_with_room, special_of
+from bert_mgpu.text.tokenization import Tokenizer
 from tests.support.rewriting import CONFIG, LENGTH, forward_of, rewriting, weights
 from tests.support.tiny import SPECIAL, VOCAB
 
@@ -286,6 +289,22 @@ def test_what_vocabularies_hold():
     unseen = Vocabulary(["\u2028", "##\u200b", "##", "#", "##\u0301", "\u200da"])
     assert unseen.never.tolist() == [True, True, False, False, False, False]
     assert words.ends_word.tolist() == [False] * 6 + [True, True, False, False, True]
+
+
+def test_a_piece_may_follow_whatever_the_tokenizer_does_not_part(tmp_path):
+    """Such as the pieces of kana, of wide letters, and of scripts with vowel signs."""
+    text = "これはカメラです 価格は1000円 ＮＢＡ เด็กดี 5€ हिन्दी 好き，"
+    chars = sorted({*text} - {" "})
+    tokens = [*SPECIAL, *chars, *(f"##{char}" for char in chars)]
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    ids = Tokenizer(path, False).ids(text)
+    words = Vocabulary(tokens)
+    follow = [a for a, b in itertools.pairwise(ids) if tokens[b].startswith("##")]
+    assert len(follow) > 20 and words.ends_word[follow].all()
+    tokens = dict(zip(tokens, words.ends_word.tolist(), strict=True))
+    alone = {token[-1] for token, ends in tokens.items() if not ends}
+    assert alone == {*"]価円好格，"}
 
 
 def test_log_p_is_that_of_a_pseudo_perplexity(model, tokenizer):
