@@ -230,7 +230,8 @@ def test_the_cache_key_covers_what_makes_features(monkeypatch):
     monkeypatch.setattr(hashing, "file_hash", files.append)
     family = registry.family_of(BUILTIN["mrpc"], FinetuneConfig())
     registry.code_of.__wrapped__(type(family))
-    assert {"core.rows", "text", "data", "tasks"} <= {*packages}
+    shared = {"core.encodings", "core.rows", "core.text_files", "text", "data", "tasks"}
+    assert shared <= {*packages}
     own = PACKAGE / "tasks" / "classification"
     assert {*files} == {*own.glob("*.py")}
 

@@ -22,7 +22,7 @@ ENCODINGS = {
 }
 _OR_UTF_8 = " or utf-8"
 _TWO_BYTES = "\u07ff"  # the last character that UTF-8 writes in two bytes
-_ONE_BYTE = "latin-1", "windows-1252"  # to them valid UTF-8 is such as "Ã©"
+_ONE_BYTE = "latin-1", "windows-1252"  # where UTF-8 reads as "Ã©", which no text has
 _MARKS = {UTF_8: codecs.BOM_UTF8, "gb18030": "\ufeff".encode("gb18030")}
 UTF_16_MARKS = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
 

@@ -100,11 +100,13 @@ def check_file(path: str | os.PathLike[str], pipe: bool = False) -> None:
     raise UserError(f"{path}: no such file: {folder} holds {holds}{more}")
 
 
-def detect_encoding(path: str | os.PathLike[str], encoding: str) -> str:
+def detect_encoding(
+    path: str | os.PathLike[str], encoding: str, longest: int = LONGEST_LINE
+) -> str:
     """The one of ENCODINGS in which `read_lines` reads a file."""
     if encodings.is_open(encoding):
         with unpacked(path) as (_, file):
-            lines = raw_lines(path, file, LONGEST_LINE)
+            lines = raw_lines(path, file, longest + 1)
             encoding = encodings.decided(encoding, (raw for _, raw in lines))
     return encodings.usual(encoding)
 
@@ -148,7 +150,7 @@ def read_lines(
                 if path == STANDARD_INPUT:  # its later lines have not come
                     encoding = encodings.decided(encoding, [raw])
                 else:
-                    encoding = detect_encoding(path, encoding)
+                    encoding = detect_encoding(path, encoding, longest)
                 if not encodings.is_open(encoding):
                     _name_encoding(str(path), encoding)
             if number == 1:

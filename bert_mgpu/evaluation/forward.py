@@ -219,8 +219,7 @@ def check_finite(outputs: Outputs, precision: str, name: str) -> None:
         count = len(column.lengths) if isinstance(column, Ragged) else len(column)
         if len(rows):
             advice = (
-                "pass --precision=float32, without --do_train or with another"
-                " --output_dir"
+                "pass --precision=float32; to train with it, pass another --output_dir"
             )
             if precision in ("float32", "tf32"):
                 advice = "train again with a lower --learning_rate"

@@ -63,7 +63,9 @@ class Served(tf.Module):  # type: ignore[misc]
         self._lower = tokenizer.do_lower_case
         self._cls, self._sep = tokenizer.cls_id, tokenizer.sep_id
         self._head = truncation_lib.HEADS[truncation], head_tokens
-        self._truncation = {"truncation": truncation, "head_tokens": head_tokens}
+        head = truncation_lib.HEADS[truncation](task.segments.budget, head_tokens)
+        kept = head if truncation == "head_tail" else head_tokens
+        self._truncation = {"truncation": truncation, "head_tokens": kept}
 
     @property
     def facts(self) -> dict[str, Any]:

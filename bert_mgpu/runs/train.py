@@ -182,7 +182,7 @@ def _train(
     for warning in assessment.rate_warnings(run, plan, state.step):
         fact("training", warning)
 
-    if run.compilation.passes and not towers.compilations:
+    if run.compilation.passes and not towers.programs.micro_batch.count:
         fact("compiling", "the first step takes from ten seconds to two minutes more")
 
     def batches() -> Iterator[PlacedBatch]:

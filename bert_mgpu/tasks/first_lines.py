@@ -15,6 +15,7 @@ from bert_mgpu.tasks import csv_rows
 from bert_mgpu.tasks.files import LAST, Columns, TaskFiles
 
 TEXT, JSON_LINES, CONLL = "text", "jsonl", "conll"
+_OUR_NAMES = "text_a", "text"  # of the text in a JSON object
 _OUTSIDE = "O"  # among a model's tags
 
 
@@ -76,8 +77,9 @@ def _is_row(columns: Columns, line: str, most: int) -> bool:
         return object_on(line) is None and csv_rows.is_row(columns, line, most)
     if kind == JSON_LINES:
         record = object_on(line)
-        own = names[columns.text_a]
-        return record is not None and (own in record or "text_a" not in record)
+        if record is None:
+            return False
+        return names[columns.text_a] in record or record.keys().isdisjoint(_OUR_NAMES)
     if kind != "tsv" or object_on(line) is not None:
         return False
     if "\t" in line:

@@ -67,8 +67,6 @@ def find_format(
         return PredictFormat(columns) if streams else _with_known_id(columns, path)
     if asked is None and not streams and _is_named(columns, path):
         return _with_known_id(columns, path)
-    if asked is None:
-        columns = _with_own_format(task, columns, path)
     lines = read_lines(path, encoding_of(columns), faults)
     read = [*_beginning(lines, 1 if streams else _LOOKED_AT)]
     texts = [text for _, text in read if text.strip()]
@@ -78,6 +76,7 @@ def find_format(
     lines = itertools.chain(read, lines)
     if asked is not None:
         return PredictFormat(_record_columns(columns, asked, line), lines=lines)
+    columns = _with_own_format(task, columns, path, line)
     kind, encoding = None, encoding_of(columns)
     if not first_lines.are_words(task, columns, texts):
         most = csv_rows.width_of(task, columns, data_dir, encoding=encoding)
@@ -261,12 +260,23 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     return suffixes[-1].lower() if suffixes else ""
 
 
-def _with_own_format(task: TaskFiles, columns: Columns, path: str) -> Columns:
-    """The columns of a file whose name does not tell its format: that of the task's."""
+def _with_own_format(
+    task: TaskFiles, columns: Columns, path: str, line: str
+) -> Columns:
+    """The columns of a file whose name does not tell its format: that of the task's.
+
+    line: its first one. Where this is a header with tabs, the file is TSV.
+    """
     table, name = columns.table, task.test or task.dev or task.train or ""
-    if table is None or table.form.format_of(name) == table.form.format_of(path):
+    if table is None:
         return columns
-    form = table.form._replace(format=table.form.format_of(name))
+    own, cells = table.form.format_of(name), line.split("\t")
+    keys = (key for key in (columns.text_a, columns.text_b) if key is not None)
+    is_header = len(cells) > 1 and {table.columns[key] for key in keys} <= {*cells}
+    is_empty_table = own == "parquet" and not line
+    if own == table.form.format_of(path) or is_header or is_empty_table:
+        return columns
+    form = table.form._replace(format=own)
     return dataclasses.replace(columns, table=table._replace(form=form))
 
 

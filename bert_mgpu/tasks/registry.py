@@ -97,6 +97,13 @@ def remarks(config: FinetuneConfig, files: TaskFiles) -> list[str]:
         lines.append(
             f"--truncation={config.truncation}: pairs of texts are still cut at the end"
         )
+    trained, table = config.trained_task, files.columns.table
+    had_header = bool(trained and trained.values.get("header"))
+    if had_header and config.header is None and table and not table.form.header:
+        lines.append(
+            "the first line is a row, since the columns are given by number: pass"
+            " --header=true if it names them"
+        )
     if config.dev_share != dev_share.of_run(config, files):
         lines.append(
             f"--dev_share={config.dev_share:g}, which the model was trained with, is"
@@ -143,7 +150,15 @@ def _flags_of_other_types(task_type: str) -> dict[str, str]:
 @functools.cache
 def code_of(family: type[Family]) -> str:
     """A hash of the code that turns a file into features."""
-    shared = "core.rows", "core.rng", "core.text_files", "text", "data", "tasks"
+    shared = (
+        "core.encodings",
+        "core.rows",
+        "core.rng",
+        "core.text_files",
+        "text",
+        "data",
+        "tasks",
+    )
     folder = pathlib.Path(inspect.getfile(family)).parent
     own = [hashing.file_hash(file) for file in sorted(folder.glob("*.py"))]
     return hashing.fingerprint({"code": [hashing.hash_of_code(*shared), *own]})

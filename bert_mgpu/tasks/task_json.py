@@ -35,6 +35,7 @@ from bert_mgpu.tasks.task_keys import (
 FILE = "task.json"
 _SHORT_NAME = 4  # characters: shorter names are all similar
 _SEPARATOR = ","  # between labels
+_TEXTS = "text_a", "text_b"
 
 
 def read_task_json(
@@ -82,7 +83,8 @@ def read_task_json(
     elif trained and model_values:
         path = trained.path
         values = known(path, {k: v for k, v in model_values.items() if k != "name"})
-        values = _of_another_file(values, by_flag)
+        is_labelled = config.do_train or config.do_eval
+        values = _of_another_file(values, by_flag, is_labelled=is_labelled)
     elif by_flag:
         values = {}
     else:
@@ -96,22 +98,29 @@ def read_task_json(
 
 
 def _of_another_file(
-    values: dict[str, Any], by_flag: Mapping[str, Any]
+    values: dict[str, Any], by_flag: Mapping[str, Any], *, is_labelled: bool
 ) -> dict[str, Any]:
     """The values of run.json, without those that flags for another file contradict.
 
-    Whether that file has a header follows from how the flags give its columns; without
-    one, the names of the model's own columns mean nothing.
+    A column that is given by name needs a header. A file of which all texts are given
+    by number, where the training's had names, has none, and the other columns that have
+    names are not read; is_labelled: but for the label, which then needs the header.
     """
-    left = set[str]()
-    if "target" in by_flag:
-        left.add("label")  # as run.json calls that column
-    given = [by_flag[key] for key in COLUMNS if key in by_flag]
-    header = any(isinstance(column, str) for column in given)
-    if "text_a" in by_flag or "header" in by_flag:
+    left = {"label"} if "target" in by_flag else set[str]()  # one column, two names
+    own = [values.get(key) for key in _TEXTS]
+    now = [by_flag.get(key, values.get(key)) for key in _TEXTS]
+    given = [by_flag[key] for key in (*COLUMNS, "target") if key in by_flag]
+    header = by_flag.get("header")
+    if header is None and any(isinstance(column, str) for column in given):
         left.add("header")
-        if not by_flag.get("header", header):
-            left |= {key for key in COLUMNS if isinstance(values.get(key), str)}
+    elif (
+        not header
+        and not is_labelled
+        and any(isinstance(column, str) for column in own)
+        and not any(isinstance(column, str) for column in now)
+    ):
+        left.add("header")
+        left |= {key for key in COLUMNS if isinstance(values.get(key), str)}
     return {key: value for key, value in values.items() if key not in left}
 
 

@@ -57,26 +57,35 @@ def parted_at_slots(source: RewriteSource, target: str) -> str:
 
     Only in scripts without spaces, such as kana, since in others a slot stands for
     whole words. A slot ends as early as possible; adjacent slots are one. Unchanged if
-    the target is not the source with something written in each slot.
+    the target is not the source with something written in each slot, but for case and
+    for blanks at slots and ends.
     """
     borders = [0, *itertools.chain(*source.slots), len(source.text)]
     ends = zip(borders[::2], borders[1::2], strict=True)
-    first, *rest = (source.text[start:end] for start, end in ends)
-    made, place = first, len(first)
-    if not target.startswith(first):
+    first, *rest = (_folded(source.text[a:b].strip()) for a, b in ends)
+    text = target.strip()
+    folded = _folded(text)
+    if not folded.startswith(first):
         return target
+    made, place = text[: len(first)], len(first)
     for number, part in enumerate(rest, 1):
         is_last = number == len(rest)
         if not part and not is_last:
             continue
-        end = target.find(part, place + 1)
+        end = folded.find(part, place + 1)
         if is_last:
-            end = len(target) - len(part) if target.endswith(part) else -1
+            end = len(text) - len(part) if folded.endswith(part) else -1
         if end <= place:
             return target
-        made += f"{_gap(target, place)}{target[place:end]}{_gap(target, end)}{part}"
+        made += _gap(text, place) + text[place:end] + _gap(text, end)
         place = end + len(part)
+        made += text[end:place]
     return made
+
+
+def _folded(text: str) -> str:
+    """The text in lower case, if it then has as many characters."""
+    return lower if len(lower := text.lower()) == len(text) else text
 
 
 def _gap(text: str, place: int) -> str:

@@ -127,7 +127,7 @@ class Towers:
 
     @property
     def compilations(self) -> int:
-        """The number of batch shapes compiled so far, also for other weights."""
+        """The number of batch shapes traced so far, also with other weights."""
         return self.programs.traces
 
     # -- training -----------------------------------------------------------

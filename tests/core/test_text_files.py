@@ -154,6 +154,15 @@ def test_a_whole_file_is_read_in_one_encoding(tmp_path, usual, lines, written):
     assert last == lines[-1]
 
 
+def test_a_long_line_is_looked_at_as_a_whole(tmp_path, monkeypatch):
+    """As SQuAD's files may have: a part of it may end within a character."""
+    path = tmp_path / "new.json"
+    path.write_text("味道不错" * 9, encoding="utf-8")
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 10)
+    found = read_lines(path, encodings.or_utf_8("gbk"), longest=1000)
+    assert [*found] == [(1, "味道不错" * 9)]
+
+
 def test_utf_8_is_no_other():
     assert encodings.or_utf_8("utf-8") == "utf-8"
 

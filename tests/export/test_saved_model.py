@@ -49,20 +49,28 @@ def tokenizer(tmp_path):
 
 
 @pytest.mark.parametrize("how", truncation.TRUNCATIONS)
-@pytest.mark.parametrize("segments", [(5, 3), (6, 2, 1), (6, 4, 3)], ids=str)
-def test_long_texts_are_laid_out_as_in_a_run(tokenizer, segments, how):
+@pytest.mark.parametrize(
+    ("segments", "head"),
+    [((5, 3), 2), ((6, 2, 1), 2), ((6, 4, 3), 2), ((5, 3), 99), ((9, 1), 7)],
+    ids=str,
+)
+def test_long_texts_are_laid_out_as_in_a_run(tokenizer, segments, head, how):
     served = saved_model.Served(
-        Echo(*segments), {}, tokenizer, truncation=how, head_tokens=2
+        Echo(*segments), {}, tokenizer, truncation=how, head_tokens=head
     )
     drawn = np.random.default_rng(0).integers(5, len(TOKENS), (26, 25))
     texts = [ids[:size].tolist() for size, ids in enumerate(drawn)]
     as_text = [" ".join(TOKENS[i] for i in ids) for ids in texts]
-    cut = Segments(*segments)
+    cut, told_head = Segments(*segments), served._truncation["head_tokens"]
+    assert how != "head_tail" or told_head < cut.budget
     for first, last in ((0, 26), (3, 4), (25, 26)):  # rows of other widths
         answers = served.answers_for_texts(tf.constant(as_text[first:last]))
         batch = {name: value.numpy() for name, value in answers.items()}
         for row, ids in enumerate(texts[first:last]):
-            kept = truncation.truncate(ids, cut.budget, how, head_tokens=2)
+            kept = truncation.truncate(ids, cut.budget, how, head_tokens=head)
+            # As clients do that read the facts and make ids themselves.
+            told = truncation.truncate(ids, cut.budget, how, head_tokens=told_head)
+            assert told == kept
             expected = cut.row(kept, 2, 3)
             size = batch["input_mask"][row].sum()
             assert batch["input_ids"][row][:size].tolist() == expected

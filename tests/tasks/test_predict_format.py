@@ -52,6 +52,7 @@ FIRST_LINES = [
     ({"text_a_column": "1", "text_b_column": "0", **CSV}, "sun\tjoy", "text"),
     ({"text_a_column": "a", "text_b_column": "b", **CSV}, "sun\tjoy", "text"),
     ({"text_a_column": "body", "train_file": "a.jsonl"}, NAMED, None),
+    ({"text_a_column": "body", "train_file": "a.jsonl"}, '{"text": "sun"}', "jsonl"),
     ({"text_a_column": "a", "text_b_column": "b", **PARQUET}, "sun\tjoy", "text"),
     ({"text_a_column": "body"}, "body", None),
     ({"text_a_column": "body"}, "bodies", "text"),
@@ -265,6 +266,20 @@ def test_the_encoding_is_that_of_the_task(tmp_path):
 def test_a_built_in_task_has_no_csv(tmp_path, kind):
     with pytest.raises(UserError, match="mrpc is a built-in task, whose rows"):
         found(tmp_path / "new", {"task_name": "mrpc"}, kind)
+
+
+def test_a_header_with_tabs_is_of_tsv(tmp_path):
+    path = tmp_path / "new.txt"
+    path.write_text("id\tbody\n1\tsun, joy\n")
+    task, chosen = found(path, {"text_a_column": "body", **CSV})
+    assert texts(task, path, chosen.columns) == [("sun, joy", None)]
+
+
+def test_an_empty_file_is_no_table(tmp_path):
+    path = tmp_path / "new.txt"
+    path.write_text("\n")
+    _, chosen = found(path, {"text_a_column": "body", **PARQUET})
+    assert chosen.columns.table.form.format is None
 
 
 def test_an_empty_file_has_no_rows(tmp_path):

@@ -12,6 +12,7 @@ from bert_mgpu.config.finetuning import FinetuneConfig
 from bert_mgpu.core.errors import UserError
 from bert_mgpu.tasks import registry, task_json
 from bert_mgpu.tasks.registry import BUILTIN, TYPES
+from bert_mgpu.tasks.task_keys import COLUMNS
 
 
 @pytest.fixture
@@ -86,27 +87,41 @@ FULL = {
     "type": "multi",
     "label_separator": "|",
 }
+RUN = pathlib.Path("model/run.json")
 DEFAULTS = {"header": False, "encoding": "utf-8", "type": "single"}
 
 
 def of_trained(values, **flags):
-    trained = TrainedTask(pathlib.Path("model/run.json"), values, {})
+    trained = TrainedTask(RUN, values, {})
     return registry.find_task_files(FinetuneConfig(trained_task=trained, **flags))
 
 
 NAMED = {"name": "mine", "text_a": "t", "label": "l", "header": True}
 NUMBERED = {"name": "mine", "text_a": 0, "label": 1, "header": False}
 WORDS = NUMBERED | {"type": "tags", "format": "conll"}
+BY_NUMBER = {"text_a_column": "0"}
 
 
 @pytest.mark.parametrize(
     ("values", "flags", "header", "columns"),
     [
-        (NAMED, {"text_a_column": "0"}, False, {"text_a": 0}),
-        (NAMED, {"text_a_column": "0", "header": False}, False, {"text_a": 0}),
-        (NAMED, {"text_a_column": "0", "header": True}, True, {"label": "l"}),
+        (NAMED, BY_NUMBER, False, {"text_a": 0}),
+        (NAMED, {**BY_NUMBER, "header": False}, False, {"text_a": 0}),
+        (NAMED, {**BY_NUMBER, "header": True}, True, {"text_a": 0, "label": "l"}),
+        # Their labels have a name, so there is a header.
+        (NAMED, {**BY_NUMBER, "do_eval": True}, True, {"text_a": 0, "label": "l"}),
         (NAMED, {"text_a_column": "u"}, True, {"text_a": "u", "label": "l"}),
         (NAMED, {"label_column": "1"}, True, {"text_a": "t", "label": 1}),
+        # The second texts have one, too.
+        (NAMED | {"text_b": "b"}, BY_NUMBER, True, {"text_a": 0, "text_b": "b"}),
+        (
+            NAMED | {"text_b": "b"},
+            {**BY_NUMBER, "text_b_column": "1"},
+            False,
+            {"text_a": 0, "text_b": 1},
+        ),
+        # Numbers as before say nothing else of the header.
+        (NUMBERED | {"header": True}, {"text_a_column": "2"}, True, {"text_a": 2}),
         (NUMBERED, {"text_a_column": "u"}, True, {"text_a": "u", "label": 1}),
         (NUMBERED, {"id_column": "2"}, False, {"text_a": 0, "label": 1}),
         (
@@ -124,10 +139,19 @@ def test_flags_describe_another_file_than_the_trained_one(
     files = of_trained(values, **flags)
     form, names = files.columns.table
     assert form.header == header
-    cells = {key: getattr(files.columns, key) for key in ("text_a", "label")}
+    cells = {key: getattr(files.columns, key) for key in COLUMNS}
     own = {key: names[cell] for key, cell in cells.items() if cell is not None}
     assert columns.items() <= own.items()
     assert header or all(isinstance(name, int) for name in own.values())
+    config = FinetuneConfig(trained_task=TrainedTask(RUN, values, {}), **flags)
+    told = [line for line in registry.remarks(config, files) if "first line" in line]
+    is_changed = values["header"] and not header and "header" not in flags
+    assert len(told) == is_changed
+
+
+def test_a_header_that_is_denied_is_missed():
+    with pytest.raises(UserError, match="'text_a' is 't': without a header columns"):
+        of_trained(NAMED, header=False)
 
 
 def test_a_trained_rewriting_takes_another_target():
@@ -157,7 +181,7 @@ def test_run_json_keeps_no_path_of_this_machine(name):
 
 
 def test_another_name_than_the_trained_one():
-    trained = TrainedTask(pathlib.Path("model/run.json"), FULL, {})
+    trained = TrainedTask(RUN, FULL, {})
     asked = FinetuneConfig(task_name="yours", trained_task=trained)
     with pytest.raises(UserError, match="the model was trained for 'mine'"):
         registry.find_task_files(asked)

@@ -13,7 +13,9 @@ from bert_mgpu.text.rewrite_source import RewriteSource, parted_at_slots
         ("か[SLOT]き[SLOT]", "かなきのき", "か な き のき "),  # as early as possible
         ("か[SLOT]き[SLOT]く", "かききくく", "か き き く く"),
         ("[SLOT]", "カメ", " カメ "),
-        ("か [SLOT] き", "か な き", "か  な  き"),
+        ("か [SLOT] き", "かなき", "か な き"),
+        ("か[SLOT]き。", "かなき。 ", "か な き。"),
+        ("Abか[SLOT]き", "abかなき", "abか な き"),
         ("a[SLOT]b", "aカb", "a カ b"),
         ("Two [SLOT]s", "Two cats", None),  # which would be written apart
         ("나는 [SLOT]를", "나는 사과를", None),

@@ -130,12 +130,17 @@ def target_texts(
     To the tokenizer the whole target is one word, the text is two.
     """
     return [
-        parted_at_slots(own, target)
-        if own.slots
-        and tags.slot_edits(own.ids, slots_of(own), tokenizer.ids(target)) is None
-        else target
+        _target_text(own, target, tokenizer) if own.slots else target
         for own, target in zip(sources, targets, strict=True)
     ]
+
+
+def _target_text(source: RewriteSource, target: str, tokenizer: Tokenizer) -> str:
+    parted = parted_at_slots(source, target)
+    if parted == target:
+        return target
+    edits = tags.slot_edits(source.ids, slots_of(source), tokenizer.ids(parted))
+    return target if edits is None else parted
 
 
 def true_edits(

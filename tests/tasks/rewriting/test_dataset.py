@@ -46,15 +46,20 @@ def shown(features, row):
     )
 
 
-def test_a_slot_may_part_what_has_no_spaces(tmp_path):
+@pytest.mark.parametrize("after", ["は", "！", ""])
+def test_a_slot_may_part_what_has_no_spaces(tmp_path, after):
     """The target is read as the text is, of which the slot makes two words."""
     words = [
         *SPECIAL,
-        *["こ", "##の", "カ", "##メ", "##ラ", "は", "軽", "い", "##カ", "##は"],
+        *["こ", "##の", "カ", "##メ", "##ラ", "は", "##カ", "##は", "！"],
     ]
     path = tmp_path / "vocab.txt"
     path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
-    text, target, tokenizer = "この[SLOT]は軽い", "このカメラは軽い", Tokenizer(path)
+    text, target, tokenizer = (
+        f"この[SLOT]{after}",
+        f"このカメラ{after}",
+        Tokenizer(path),
+    )
     example = Example("x", text, None, label=target, line=1)
     made = dataset.featurise(
         [example], tokenizer, max_seq_length=16, max_insert=3, slot_marker="[SLOT]"
@@ -63,7 +68,9 @@ def test_a_slot_may_part_what_has_no_spaces(tmp_path):
     camera = made.targets["masked_lm_ids"].row(1).tolist()
     assert [words[one] for one in camera] == ["カ", "##メ", "##ラ"]
     pairs = TruePairs([example], tokenizer, "[SLOT]")
-    found = pairs.edits_of([Edits([True] * 5, [0, 0, 3, 0, 0, 0], camera)])
+    size = 2 + len(after)
+    counts = [0, 0, 3, *[0] * len(after)]
+    found = pairs.edits_of([Edits([True] * size, counts, camera)])
     scores = pairs.scores([target], found).values
     assert scores["edit_precision"] == scores["edit_recall"] == 100.0
 
