@@ -65,11 +65,15 @@ def test_any_object_may_lack_its_id(tmp_path, lines, asked, task_type):
         assert [row.guid for row in read] == names
 
 
-def test_without_ids_other_columns_stay_where_they_are(tmp_path):
-    path = tmp_path / "new.jsonl"
-    path.write_text('{"body": "sun", "set": "q"}\n')
+@pytest.mark.parametrize(
+    ("form", "content"),
+    [("jsonl", '{"body": "sun", "set": "q"}\n'), ("csv", "body,set\nsun,q\n")],
+)
+def test_without_ids_other_columns_stay_where_they_are(tmp_path, form, content):
+    path = tmp_path / f"new.{form}"
+    path.write_text(content)
     flags = {"id_column": "key", "text_a_column": "body", "group_column": "set"}
-    task, chosen = found(path, flags | {"file_format": "jsonl"})
+    task, chosen = found(path, flags | {"file_format": form})
     (row,) = reader.stream(
         task, path, "test", label=None, with_label=False, columns=chosen.columns
     )

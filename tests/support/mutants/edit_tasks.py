@@ -104,7 +104,7 @@ MUTANTS: list[Mutant] = [
     Mutant("a piece stands alone", "tasks/rewriting/filling.py",
            "choice = 0 if follows else 1", "choice = 0", f"{_PIECES} piece_goes_on"),
     Mutant("the most certain words are written anew", "tasks/rewriting/filling.py",
-           'kind="stable")[:count]', 'kind="stable")[-count:]', f"{_FILLING} plain_loop"),
+           'kind="stable")[:count]', 'kind="stable")[-count:]', f"{_PIECES} least_certain"),
     Mutant("pieces stay without their word", "tasks/rewriting/filling.py",
            "                chosen.add(place)\n", "                pass\n",
            f"{_PIECES} its_pieces"),

@@ -52,6 +52,28 @@ def test_a_piece_goes_on_with_a_word(eager, before, written):
     assert eager(DraftText(source, None), draft) == (written, [1])
 
 
+def test_the_least_certain_words_are_written_anew(tokenizer):
+    """Of four words in four rounds: all, three, two, one."""
+    seen, scores = [], np.array([-3.0, -1.0, -4.0, -2.0])
+
+    def forward(rows):
+        ids = rows.ragged["input_ids"]
+        places = np.flatnonzero(ids.values == MASK)
+        first = ids.values.tolist().index(VOCAB.index("sun")) + 1
+        seen.append((places - first).tolist())
+        words = np.full((len(ids.values), 2), VOCAB.index("win"))
+        own = np.zeros(words.shape)
+        own[places] = scores[seen[-1], None]
+        found = {"words": words, "word_scores": own}
+        return {name: Ragged(value, ids.offsets) for name, value in found.items()}
+
+    special, words = special_of(tokenizer), Vocabulary(VOCAB)
+    filler = Filler(forward, words, special, max_length=LENGTH, rounds=4)
+    draft = Draft([True], [0, 4], 0.0)
+    filler.fill([DraftText([VOCAB.index("sun")], None)], [draft])
+    assert seen == [[0, 1, 2, 3], [0, 2, 3], [0, 2], [2]]
+
+
 def test_the_word_before_a_slot_stays_as_it_is(eager):
     """Only within a slot does a piece go on with a word."""
     source = [VOCAB.index("sun"), VOCAB.index("joy")]
