@@ -76,7 +76,7 @@ def find_format(
     lines = itertools.chain(read, lines)
     if asked is not None:
         return PredictFormat(_record_columns(columns, asked, line), lines=lines)
-    columns = _with_own_format(task, columns, path, line)
+    columns = _with_own_format(task, columns, path, line=line)
     kind, encoding = None, encoding_of(columns)
     if not first_lines.are_words(task, columns, texts):
         most = csv_rows.width_of(task, columns, data_dir, encoding=encoding)
@@ -261,7 +261,7 @@ def _suffix(path: str | os.PathLike[str]) -> str:
 
 
 def _with_own_format(
-    task: TaskFiles, columns: Columns, path: str, line: str
+    task: TaskFiles, columns: Columns, path: str, *, line: str
 ) -> Columns:
     """The columns of a file whose name does not tell its format: that of the task's.
 
