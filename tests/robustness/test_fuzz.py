@@ -252,7 +252,7 @@ def fuzz(name, count, folder, tokenizer):
     before, read = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
     path.touch()
     for number in range(count):
-        if number % 1000 == 0:
+        if number % 50 == 0:
             gc.collect()
         data = mutated(rng, reader.seeds)
         with open(path, "r+b", buffering=0) as file:  # a new file takes thrice as long
