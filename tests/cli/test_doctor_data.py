@@ -159,6 +159,19 @@ def test_a_file_that_the_task_names_is_missed(doctor, tmp_path, capsys):
     )
 
 
+def test_near_rows_with_numbers(doctor):
+    train = [f"{n} films\t{n}.5" for n in range(30)]
+    near = [f"{LONG}\t1.5", f"{LONG}!\t1.5", f"{LONG}?\t2.5"]
+    code, out = doctor("--task_type=regression", train=[*train, *near])
+    assert code == 0
+    assert [line for line in problems(out) if "nearly" in line] == [
+        "train.tsv:32 like 31: 1 row nearly repeating an earlier row, with the same"
+        " label",
+        "train.tsv:33 like 31: 1 row nearly repeating an earlier row, with another"
+        " label",
+    ]
+
+
 def test_the_same_text_is_no_near_one(doctor):
     train = [*sound(40), sound(1)[0]]
     _, out = doctor(train=train, dev=[*sound(20, 100), sound(2)[1]])

@@ -23,6 +23,11 @@ from tests.support.realised import checked, knows
             "We saw The Hague and the sea and the hut",
             "",
         ),
+        (
+            "We saw The Hague",
+            "We saw The Hague and the sea",
+            "by the sea",
+        ),
         ("We saw Max Green there", "We saw Max Green there and Green left", ""),
         ("We saw Max green there", "We saw Max green there and Max left", "Max Max"),
         # Both forms: that of an abbreviation is not that of the word.
