@@ -58,6 +58,8 @@ from tests.support.realised import checked, knows
         ("see bert.com , then leave .", "see bert.com . then leave ."),
         ("the U.S. army left", "the U.S. army left."),
         ("the U.S. army , then we left", "the U.S. army , then we left ."),
+        ("J. R. met us , then left", "J. R. met us , then left ."),
+        ("see bert.com , then leave", "see bert.com , then leave ."),
         ("tom 's car .", "tom 's new house , tom 's car ."),
         ("« a » b", "« a » « b »"),
         ("« a » : b", "« a » : b : a"),
